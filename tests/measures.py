@@ -99,8 +99,8 @@ def measure_all() -> list[Measure]:
     core = [path for path in files if "extensions" not in path.relative_to(ENGINE).parts]
     trees = [ast.parse(path.read_text(encoding="utf-8")) for path in files]
     return [
-        Measure("lines of the engine", sum(lines.values()), 60_650, 51_000),
-        Measure("lines of the core", sum(lines[path] for path in core), 46_100, 38_000),
+        Measure("lines of the engine", sum(lines.values()), 62_000, 51_000),
+        Measure("lines of the core", sum(lines[path] for path in core), 47_000, 38_000),
         Measure("files of the engine", len([path for path in files if lines[path] > 1]), 379, 300),
         Measure("lines of a function, mean", round(mean_function_length(trees), 1), 8.6, 11.0, at_least=True),
         Measure("functions with participle names", len(list(find_participle_names(trees))), 0, 0),

@@ -1,4 +1,4 @@
-"""The events of a run, for the terminal, the transcript, reports and tests."""
+"""The events of a run, which the terminal, the transcript, reports and tests read."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from skillrun.types.records import NonNegativeFloat, NonNegativeInt
 
-PHASE_FIELDS: Final = ("phase", "source", "target")  # the fields that contain the name of a phase
+PHASE_FIELDS: Final = ("phase", "source", "target")  # the fields of events that contain the name of a phase
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,7 @@ class Event:
         return {"event": type(self).__name__, **vars(self)}
 
     def with_path_prefix(self, place: str) -> Event:
-        """Prefix phase names with `place`, the path of the step that runs the workflow."""
+        """Return the event with `place`, the path of the step that runs its workflow, before each phase name."""
         names = {name: f"{place}/{value}" for name in PHASE_FIELDS if (value := getattr(self, name, ""))}
         return replace(self, **names)
 
@@ -31,7 +31,7 @@ class RunStarted(Event):
     inputs: Mapping[str, Any]
     models: Mapping[str, str]
     resumed: bool = False
-    flags: Mapping[str, str] = field(default_factory=dict)  # that `resume` takes, with absolute paths
+    flags: Mapping[str, str] = field(default_factory=dict)  # the flags for `resume`; paths in them are absolute
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Notice(Event):
 
 @dataclass(frozen=True)
 class PhaseStarted(Event):
-    """`entry_type`: `re_entry_after_user_input` if the phase was waiting for the user, else `first_entry`."""
+    """A phase starts. `entry_type` is `re_entry_after_user_input` if it waited for the user, or else `first_entry`."""
 
     phase: str
     round: NonNegativeInt
@@ -53,7 +53,10 @@ class PhaseStarted(Event):
 
 @dataclass(frozen=True)
 class PhaseEnded(Event):
-    """`status`: completed, skipped, failed, needs-user-input or back. `final`: its summary already existed."""
+    """A phase has ended. `final`: it ended in an earlier evaluation, and its summary is used.
+
+    `status` is completed, skipped, failed, needs-user-input, stopped or back.
+    """
 
     phase: str
     round: NonNegativeInt
@@ -73,7 +76,10 @@ class CallStarted(Event):
 
 @dataclass(frozen=True)
 class CallEnded(Event):
-    """`replayed`: the reply is from the journal. `price` is None if unknown; a failed call has an `error`."""
+    """A call has ended. `replayed`: the reply is from the journal. `price`: None if it is unknown.
+
+    `error` is empty unless the call failed.
+    """
 
     address: str
     phase: str
@@ -90,7 +96,7 @@ class CallEnded(Event):
 
 @dataclass(frozen=True)
 class Pruned(Event):
-    """Invalid items were left out of a member's reply; each has `path`, `reason` and `text`."""
+    """Invalid items were removed from a member's reply. Each of `items` has `path`, `reason` and `text`."""
 
     address: str
     phase: str
@@ -111,7 +117,7 @@ class ToolUsed(Event):
 
 @dataclass(frozen=True)
 class ItemEnded(Event):
-    """An item of an `each` is `done` or `failed`, as number `ended` of `of`."""
+    """An item of an `each` has ended: it is `done` or `failed`. So far, `ended` items of `of` have ended."""
 
     phase: str
     step: str
@@ -131,10 +137,10 @@ class Said(Event):
 
 @dataclass(frozen=True)
 class Asked(Event):
-    """`computed`: the text of a question may be generated.
+    """The user is asked questions. `computed`: the text of a question may be generated.
 
-    `fingerprint` identifies the answers' journal record, for answers from another process; `may_skip`: questions may
-    stay open; `enough`: the answer that ends the list.
+    `fingerprint` identifies the questions, so that another process can supply the answers. `may_skip`: the user may
+    leave questions open. `enough`: the answer with which the user ends the list.
     """
 
     address: str
@@ -163,7 +169,8 @@ class Wrote(Event):
 
 @dataclass(frozen=True)
 class Tripped(Event):
-    """A breaker has reached its limit of consecutive failures; `failures` can exceed it if counted over phases."""
+    """A breaker has reached its limit of consecutive failures. `failures` can exceed the limit, because the count
+    continues in later phases."""
 
     breaker: str
     phase: str
@@ -181,7 +188,10 @@ class WentBack(Event):
 
 @dataclass(frozen=True)
 class Expected(Event):
-    """A new estimate after the run has changed its path; `because` has the reason. `turns` are tool turns."""
+    """A new estimate, because the run does not do what was estimated before. `because` says why.
+
+    `turns` is the number of turns with tools.
+    """
 
     phase: str
     because: str
@@ -204,7 +214,7 @@ Listener = Callable[[Event], None]
 
 
 class EventStream:
-    """Passes each event to all listeners, in order. A listener that fails is reported and removed."""
+    """Passes each event to all listeners, in their order. A listener that raises is reported and removed."""
 
     def __init__(self, *listeners: Listener) -> None:
         self.listeners = list(listeners)
@@ -217,7 +227,7 @@ class EventStream:
                 self.drop_listener(listener, error)
 
     def drop_listener(self, listener: Listener, error: Exception) -> None:
-        """Remove a listener, and notify the others once."""
+        """Remove a listener, and notify the other listeners once."""
         if listener in self.listeners:
             self.listeners.remove(listener)
             what = getattr(getattr(listener, "__self__", None), "what", "a view of this run")

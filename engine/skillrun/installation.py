@@ -1,4 +1,4 @@
-"""Finds the distribution that this program is installed from, and the command that adds an extra to it."""
+"""Finds out how this program was installed, and which command adds an extra to the installation."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import Final
 from urllib.parse import unquote, urlsplit
 
 DISTRIBUTION: Final = "skillrun-workflows"
-FORMER_NAME: Final = "skillrun"  # on the package index, an unrelated package
+FORMER_NAME: Final = "skillrun"  # on the package index, this is the name of an unrelated package
 
 
 def extra_hint(extra: str) -> str:
-    """Return the command that installs an extra, such as `editor`, from where this program was installed.
+    """Return the command that installs an extra, such as `editor`, from the source of this installation.
 
-    The distribution's name alone is not safe: anyone could register it on a package index.
+    A command with only the name of the distribution would not be safe: anyone could register it on a package index.
     """
     if target := _install_target(extra):
         return f"`{shlex.quote(sys.executable)} -m pip install {target}`"
@@ -25,15 +25,16 @@ def extra_hint(extra: str) -> str:
 
 
 def has_local_model() -> bool:
-    """Whether the extra `local` is installed, which runs the small embedded model."""
+    """Return whether the extra `local`, which runs the small embedded model, is installed."""
     return find_spec("xllamacpp") is not None
 
 
 def find_conflict() -> str:
     """Return a message about an installed distribution called `skillrun`; empty if there is none.
 
-    The one on the package index consists of an empty `skillrun/__init__.py`, which replaces this program's file or,
-    next to an editable install, hides the whole program. Removing either one deletes shared files.
+    The distribution on the package index contains an empty `skillrun/__init__.py`. It overwrites the file of this
+    program; if this program is installed as editable, it hides the whole program. Uninstalling one of the two packages
+    deletes files of the other.
     """
     from importlib.metadata import PackageNotFoundError, distribution
 
@@ -47,11 +48,11 @@ def find_conflict() -> str:
 
 
 def _install_target(extra: str) -> str:
-    """Return the pip arguments for this installation with an extra; empty if its origin is unknown or missing.
+    """Return the pip arguments that install this program with an extra; empty if its source is unknown or missing.
 
-    The origin is the file `direct_url.json` of the distribution: PEP 610.
+    The source is recorded in the distribution's file `direct_url.json` (PEP 610).
     """
-    from importlib.metadata import PackageNotFoundError, distribution  # most commands need neither
+    from importlib.metadata import PackageNotFoundError, distribution  # slow to import
 
     try:
         origin = json.loads(distribution(DISTRIBUTION).read_text("direct_url.json") or "{}")

@@ -1,7 +1,8 @@
-"""The names that extensions register, and where each object is defined.
+"""Finds and imports the objects that extensions register.
 
-Built-in extensions are a literal table. Installed packages register by entry points in groups of the same names, such
-as `skillrun.listeners`. Their `entry_points.txt` is read directly, since importing `importlib.metadata` takes 60 ms.
+Built-in extensions are in the table `BUILT_IN`. An installed package registers an object with an entry point in a group
+such as `skillrun.listeners`. The file `entry_points.txt` is read directly, since importing `importlib.metadata` takes
+60 ms.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any, Final, Literal, get_args
 Group = Literal["checks", "commands", "listeners", "outlines", "stores"]
 BUILT_IN: Final[dict[Group, dict[str, str]]] = {
     "checks": {"cases": "skillrun.extensions.testing.checking:check_cases"},
-    "commands": {},  # `cli.registry` lists the built-in commands
+    "commands": {},  # the built-in commands are in `cli.registry`
     "listeners": {"traces": "skillrun.extensions.workers.telemetry.tracing:open_spans"},
     "outlines": {"tree-sitter": "skillrun.extensions.outline.parser:DefinitionParser"},
     "stores": {"postgres": "skillrun.extensions.workers.commands.open_store:open_store"},
@@ -24,7 +25,8 @@ PREFIX: Final = "skillrun."
 
 
 def names(group: Group) -> dict[str, str]:
-    """Return the registered names of a group, each with its `module:attribute`. Built-in names have priority."""
+    """Return the place (`module:attribute`) of each registered object of a group, keyed by name. A built-in object has
+    priority over an object of a package with the same name."""
     return {**read_entry_points().get(group, {}), **BUILT_IN[group]}
 
 
@@ -41,7 +43,7 @@ def import_object(place: str) -> Any:
 
 @cache
 def read_entry_points() -> dict[str, dict[str, str]]:
-    """The entry points of installed packages, by group."""
+    """Return the entry points of installed packages, keyed by group and name."""
     entries: dict[str, dict[str, str]] = {}
     for folder in filter(os.path.isdir, sys.path):
         for package in list(os.scandir(folder)):
@@ -56,7 +58,10 @@ def read_entry_points() -> dict[str, dict[str, str]]:
 
 
 def _parse(text: str, path: str) -> dict[str, dict[str, str]]:
-    """The registered names in the text of one file, by group. Raises UsageError if the file is invalid."""
+    """Return the entry points in the text of one `entry_points.txt`, keyed by group and name.
+
+    Raises UsageError if the file is invalid.
+    """
     import configparser
 
     from skillrun.syntax.diagnostics import UsageError

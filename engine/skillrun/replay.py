@@ -1,13 +1,13 @@
-"""Make each request to the outside once, and reuse its recorded result.
+"""Makes each request to the outside once, and reuses its recorded result.
 
 A workflow is always evaluated from its first step. Everything that an evaluation does outside the process (call a
-model, ask a user, read files, run a tool) is a request with an address and a fingerprint. If the journal holds a result
-for both, that is the result. Otherwise the request is made, and its result is recorded before it is used.
+model, ask a user, read files, run a tool) is a request with an address and a fingerprint. If the journal has a result
+for this address and fingerprint, it is used. If not, the request is made, and its result is recorded before it is used.
 
 resume   evaluates again over the same journal.
-retry    makes the same request at its next attempt, which is another address.
-dev      evaluates edited files over the same journal: an edited prompt has another fingerprint.
-dry run  evaluates over a journal in memory, and refuses every request that would write or execute something outside.
+retry    makes the request again as the next attempt, which has another address.
+dev      evaluates edited files over the same journal. An edited prompt has another fingerprint, so it is sent.
+dry run  evaluates over a journal in memory, and refuses every request that would execute something outside.
 """
 
 from __future__ import annotations
@@ -25,11 +25,14 @@ Body = dict[str, Any]
 
 EffectName = Literal["pure", "reads", "writes", "asks", "calls", "executes"]
 REFUSED_IN_DRY_RUN: Final[frozenset[EffectName]] = frozenset({"executes"})
-"""A dry run writes to memory, answers questions itself and calls a scripted model. It cannot simulate a command."""
+"""The effects that a dry run cannot simulate: commands.
+
+It can simulate all others: it writes to memory, answers questions itself, and calls a scripted model.
+"""
 
 
 class Effect(NamedTuple):
-    """A kind of request: what it does outside the process, and the kind of record that holds its result."""
+    """A kind of request: what it does outside the process, and the kind of the record that has its result."""
 
     name: EffectName
     record: Literal["reply", "answer", "tool"]
@@ -45,41 +48,41 @@ EXECUTES: Final = Effect("executes", "tool")
 
 
 class RequestFailed(SkillrunError):
-    """A request that has no result. A final failure is recorded, and is the result of the request from then on.
+    """A request failed. A final failure is recorded, and is raised again whenever the request is replayed.
 
-    Any other failure is not recorded, so `resume` makes the request again.
+    A failure that is not final is not recorded, so `resume` makes the request again.
     """
 
     is_replayed = False
-    """Whether the journal had this failure."""
+    """Whether this failure was read from the journal."""
 
     @property
     def is_final(self) -> bool:
         return True
 
     def to_dict(self) -> Body:
-        """Return the body of its record."""
+        """Return the body of the record for this failure."""
         raise NotImplementedError
 
 
 class RefusedInDryRun(SkillrunError):
-    """A dry run does not do this."""
+    """A request was refused because a dry run does not make such requests."""
 
 
 class RecordLog(Protocol):
-    """The part of a journal that replay needs. Records are appended and never changed."""
+    """The part of a journal that `Replay` needs. Records are appended and never changed."""
 
     def find(self, kind: Any, address: str, fingerprint: str) -> Body | None:
         """Return the body of the latest record with this kind, address and fingerprint."""
         ...
 
     async def record(self, kind: Any, address: str, fingerprint: str, body: Body) -> None:
-        """Append a record, which is durable on return. Raises SkillrunError if it cannot be written."""
+        """Append a record. It is durable on return. Raises SkillrunError if it cannot be written."""
         ...
 
 
 class Result(NamedTuple):
-    """The result of a request, and whether the journal had it."""
+    """The result of a request, and whether it was read from the journal."""
 
     body: Body
     is_replayed: bool
@@ -91,11 +94,14 @@ class Replay:
 
     journal: RecordLog
     is_repeated: Callable[[Effect, str], bool] = lambda _effect, _address: False
-    """Whether a request is made again although the journal has its result: files in `dev`, calls of a rerun step."""
+    """Return whether a request is made again although the journal has its result.
+
+    For example, `dev` reads files again, and a rerun sends the calls of a step again.
+    """
     is_dry_run: bool = False
 
     def find(self, effect: Effect, address: str, fingerprint: str) -> Body | None:
-        """Return the recorded result of a request, or None if it has to be made."""
+        """Return the recorded result of a request; None if the request must be made."""
         if self.is_repeated(effect, address):
             return None
         return self.journal.find(effect.record, address, fingerprint)
@@ -108,10 +114,10 @@ class Replay:
         perform: Callable[[], Awaitable[Body]],
         load_failure: Callable[[Body], RequestFailed] | None = None,
     ) -> Result:
-        """Return the recorded result of a request, or make the request with `perform` and record its result.
+        """Return the recorded result of a request, or make the request with `perform` and record the result.
 
-        `perform` raises RequestFailed for a request without a result. With `load_failure`, a recorded final failure is
-        raised again. Raises RefusedInDryRun, and what `perform` and the journal raise.
+        If the request fails, `perform` raises RequestFailed. With `load_failure`, a recorded failure is raised again,
+        and the request is not made. Raises RefusedInDryRun, and the errors of `perform` and of the journal.
         """
         recorded = self.find(effect, address, fingerprint)
         if recorded is not None:
@@ -136,42 +142,42 @@ class Replay:
 
 
 def refuse_in_dry_run(effect: EffectName, address: str) -> None:
-    """Raise RefusedInDryRun for an effect that a dry run cannot have."""
+    """Raise RefusedInDryRun if a dry run does not allow the effect."""
     if effect in REFUSED_IN_DRY_RUN:
         raise RefusedInDryRun(f"{address} executes something, which a dry run does not do")
 
 
 def round_address(path: str, round_path: str) -> str:
-    """Return the address of a request that every round makes anew: questions and files.
+    """Return the address of a request that is made again in every round: a question, or a read of files.
 
-    `path` consists of names from the workflow down (`plan/draft/review`), never of positions, so inserting a step
-    changes no other address. `round_path` is the round, such as `2`, or `2.1` in an inline workflow.
+    `path` consists of the names of workflow, phase and steps (`plan/draft/review`). It contains no positions, so a new
+    step changes no other address. `round_path` is the round, such as `2`, or `2.1` in an inline workflow.
     """
     return f"{path}@{round_path}"
 
 
 def attempt_address(address: str, attempt: int) -> str:
-    """Return the address of an attempt, counted from 1."""
+    """Return the address of an attempt of a request. The first attempt is 1."""
     return f"{address}.{attempt}"
 
 
 def turn_address(path: str, turn: int, attempt: int) -> str:
-    """Return the address of an attempt of a turn of a conversation with a model."""
+    """Return the address of one attempt to send a turn in a conversation with a model."""
     return f"{path}/{turn}.{attempt}"
 
 
 def fingerprint_text(text: str) -> str:
-    """Return the SHA-256 of a text, in hex. An invalid character counts as a question mark."""
+    """Return the SHA-256 of a text, in hex. A character that cannot be encoded is replaced by a question mark."""
     return sha256(text.encode("utf-8", "replace")).hexdigest()
 
 
 def fingerprint_json(value: object) -> str:
-    """Return the SHA-256 of a value as canonical JSON, in hex: sorted keys, no spaces."""
+    """Return the SHA-256, in hex, of a value as canonical JSON, which has sorted keys and no spaces."""
     return sha256(_canonical(value).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def fingerprint_questions(questions: Sequence[Mapping[str, Any]]) -> str:
-    """Return the SHA-256 of questions as JSON with sorted keys, in hex."""
+    """Return the SHA-256, in hex, of questions as JSON with sorted keys."""
     return fingerprint_text(json.dumps(questions, sort_keys=True, ensure_ascii=False, default=str))
 
 

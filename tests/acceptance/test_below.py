@@ -72,7 +72,7 @@ def test_an_absolute_path_is_kept_and_a_missing_file_is_refused(project: Path, s
     assert skillrun("review", str(project / "src" / "other.py"), *SCRIPTED, "--name", "a").code == 0
     done = skillrun("review", "nothing.py", *SCRIPTED)
     assert done.code == 2
-    assert f"but {project / 'src' / 'app' / 'nothing.py'} does not exist" in done.err
+    assert f"the path {project / 'src' / 'app' / 'nothing.py'} does not exist" in done.err
     assert "submit" not in done.err
     fetched = skillrun("review", f"https://example.org/x.git@{'a' * 40}", *SCRIPTED)
     assert (fetched.code, "to have a worker fetch URL@COMMIT, use `skillrun submit`" in fetched.err) == (2, True)
@@ -123,7 +123,10 @@ def test_a_project_that_another_user_may_have_created_is_not_used(
     project.chmod(0o777)
     done = skillrun("review", "change.py", *SCRIPTED)
     assert done.code == 2
-    assert f"{project} has it, but belongs to another user; if you trust it, run the command there: `cd" in done.err
+    assert (
+        f"{project} has it, but is ignored because another user owns it; "
+        "if you trust this project, run the command there: `cd" in done.err
+    )
     assert not has_review(skillrun)
     monkeypatch.chdir(project)
     assert has_review(skillrun)

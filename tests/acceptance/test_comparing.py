@@ -213,7 +213,7 @@ def test_a_judge_that_the_order_biases_decides_nothing(wire: Wire, skillrun: Cal
     model.score = lambda _first, _second: (9, 2)
     done = compare(skillrun, "--judge", "judge-pair", "--samples", "1")
     assert "better: HEAD 0, working tree 0, undecided 2" in done.out
-    assert "in 2 pairs the judge chose the same position in both orders: the order biased it" in done.out
+    assert "in 2 pairs the order biased the judge: it chose the same position in both orders" in done.out
     assert "too few pairs: 0 decided pairs" in done.out
 
 

@@ -272,7 +272,7 @@ def test_an_edit_that_moves_with_its_round_is_reported_with_its_new_path(project
     answers.write_text("choose/where: the lake\ncheck/well: so\n")
     done = skillrun("resume", "visit", *arguments)
     assert done.code == 0, done.out
-    notice = "your edit of visit.md is now in round-1/: visit.md is written again"
+    notice = "your edit of visit.md was moved to round-1/, because visit.md is written again"
     assert notice in done.out
     assert notice in skillrun("show", "visit", "--json").json["notices"]
     assert (folder / "runs" / "visit" / "round-1" / "visit.md").read_text() == "Mine.\n"

@@ -120,7 +120,7 @@ def test_no_file_of_the_project_is_overwritten(project: Path, skillrun: Call) ->
 
 
 def test_new_refuses_a_shipped_name_and_suggests_eject(project: Path, skillrun: Call) -> None:
-    assert f"hint: `skillrun eject {JUDGE}` copies it to edit" in skillrun("new", "role", "judge").err
+    assert f"hint: `skillrun eject {JUDGE}` makes a copy for you to edit" in skillrun("new", "role", "judge").err
 
 
 def test_changes_of_the_shipped_file_are_merged_into_the_copy(project: Path, skillrun: Call) -> None:
@@ -157,7 +157,7 @@ def test_a_conflict_leaves_markers_and_nothing_runs_until_it_is_resolved(project
     eject_older(project, skillrun, lambda text: text.replace("The last line as it was.", "The last line as I want it."))
     done = skillrun("outdated", "--merge")
     assert done.code == 1
-    assert f"merged    {JUDGE}, with conflict markers where both sides changed it\n" in done.out
+    assert f"merged    {JUDGE}, with conflict markers where both versions changed\n" in done.out
     text = (project / JUDGE).read_text("utf-8")
     assert f"<<<<<<< yours\nThe last line as I want it.\n=======\n{LINES[-1]}>>>>>>> shipped with skillrun " in text
     assert status(skillrun) == {JUDGE: "conflict"}

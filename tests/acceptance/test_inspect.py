@@ -327,7 +327,7 @@ def test_without_a_key_and_the_local_model_doctor_and_a_run_suggest_a_fix(
     missing = [one["what"] for one in done.json if one["state"] == "missing"]
     assert (done.code, missing) == (1, ["strong", "fast", "critic"])
     done = skillrun("greeting", "Ada", "--unattended")
-    assert (done.code, "is embedded:smollm2-135m, which needs xllamacpp" in done.err) == (1, True)
+    assert (done.code, "it is embedded:smollm2-135m, which needs xllamacpp" in done.err) == (1, True)
     assert "hint: set ANTHROPIC_API_KEY or OPENAI_API_KEY" in done.err
     assert not (folder / "runs").exists()
     assert skillrun("greeting", "Ada", "--unattended", "--dry-run").code == 0

@@ -144,7 +144,9 @@ def test_a_member_that_lost_its_conversation_does_not_remember(project: Call, sk
     folder = desk(project(), *steps, first=prompt, second=prompt)
     (folder / "config" / "models.yaml").write_text('models: {"openai:small": {window: 1200, max_output: 400}}\n')
     record = run(folder, skillrun, [{"address": "*/first/*", "text": "words and words " * 400}])
-    assert record["quality_warnings"] == ["clerk lost its conversation: it no longer fits the window of openai:small"]
+    assert record["quality_warnings"] == [
+        "clerk starts a new conversation: the earlier one no longer fits the window of openai:small"
+    ]
     (blocks,) = sent(folder)["desk/one/second/clerk/1.1"]
     assert "It was this." in blocks[-2]
 

@@ -222,7 +222,9 @@ def test_an_unknown_model_or_member_is_refused_before_the_run(
 def test_a_requested_model_without_a_key_is_refused_before_the_run(ask_project: Path, skillrun: Call) -> None:
     done = skillrun("ask", "x", "--models", "anthropic:claude-opus-5-5", "--unattended")
     assert done.code == 1
-    assert "`anthropic:claude-opus-5-5` is anthropic:claude-opus-5-5, but ANTHROPIC_API_KEY is not set" in done.err
+    assert (
+        "`anthropic:claude-opus-5-5` needs a key: it is anthropic:claude-opus-5-5, and ANTHROPIC_API_KEY is" in done.err
+    )
     assert not (ask_project / "runs").exists()
 
 

@@ -332,7 +332,7 @@ def test_a_run_resumed_without_its_script_prints_the_command_with_the_script(sce
     interrupt_run(scene)
     done = scene.skillrun("resume", "run", "--unattended")
     assert done.code == 0
-    assert "warning: the run was started with `--script script.yaml`: now, replies are generated" in done.err
+    assert "warning: the run was started with `--script script.yaml`; without it, replies are generated" in done.err
     assert "hint: `skillrun resume run --unattended --script script.yaml` uses the script" in done.err
 
 

@@ -316,7 +316,7 @@ def test_a_lost_conversation_and_a_replaced_value_are_reported_immediately(proje
     folder = write(project(), files)
     done = skillrun("long", "--model", "openai:small", "--script", "script.yaml")
     assert done.code == 0, done.out + done.err
-    warning = "clerk lost its conversation: it no longer fits the window of openai:small"
+    warning = "clerk starts a new conversation: the earlier one no longer fits the window of openai:small"
     assert f"one: warning: {warning}" in done.out
     assert warning in summary(folder / "runs" / "long", "one")["quality_warnings"]
     assert f"  one: warning: {warning}" in skillrun("show", "long").out

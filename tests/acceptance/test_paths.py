@@ -72,7 +72,7 @@ def test_standard_input_is_accepted_for_text_and_refused_for_paths(
     assert "`words` is not UTF-8" in done.err
     done = skillrun("copy", "x", "--from", "-", "--unattended")
     assert done.code == 2
-    assert "`from` is a path, but `-` means standard input\nhint: write standard input to a file" in done.err
+    assert "`from` takes a path; it cannot be `-` (standard input)\nhint: write standard input to a file" in done.err
 
 
 @pytest.fixture

@@ -204,10 +204,10 @@ def test_prepared_answers_replace_the_form(trip: Path, skillrun: Call, tmp_path:
 @pytest.mark.parametrize(
     ("text", "warnings"),
     [
-        ("{where: The town, sure: yes}", ["`where` was answered before, with `The lake`: the prepared `The town`"]),
-        ("{where: the lake, what: {answer: [Boots, A boat]}}", ["`what` was answered before, with `Boots`: the"]),
-        ("{what: [A boat]}", ["`what` was answered before, with `Boots`: the prepared `A boat` was not used"]),
-        ("{who: Ann}", ["`who` was answered before, and left open: the prepared `Ann` was not used"]),
+        ("{where: The town, sure: yes}", ["`where` was answered before, with `The lake`, so the prepared `The town`"]),
+        ("{where: the lake, what: {answer: [Boots, A boat]}}", ["`what` was answered before, with `Boots`, so the"]),
+        ("{what: [A boat]}", ["`what` was answered before, with `Boots`, so the prepared `A boat` was not used"]),
+        ("{who: Ann}", ["`who` was answered before, and left open, so the prepared `Ann` was not used"]),
         ("{where: The lake, what: [Boots], who: TBD}", []),
         ("{where: [The town, The hills]}", []),
     ],
@@ -419,7 +419,8 @@ def test_a_question_without_default_and_skip_always_has_an_answer(project: Call,
     empty = skillrun("cause", "--name", "a", "--answers", str(answers))
     assert empty.code == 75
     assert (
-        ":1:6: the answer is empty, but the question requires one, for `why` of `asking/why`" in empty.err + empty.out
+        ":1:6: the answer must not be empty, as the question requires one, for `why` of `asking/why`"
+        in empty.err + empty.out
     )
     assert skillrun("answers", "a", "--answers", str(answers)).code != 0
     answers.write_text("why: don't know\n")  # a text that leaves optional questions open

@@ -281,7 +281,7 @@ def test_a_pattern_is_normalized_like_a_path(clone: Call, skillrun: Call, patter
         ("key", "leads out of its folder"),
         ("home/notes.txt", "leads out of its folder"),
         ("../origin/.env", "leads out of its folder"),
-        ("x" * 5000, "at most 4,096 characters"),
+        ("x" * 5000, "longer than 4,096 characters"),
     ],
 )
 def test_a_step_that_reads_a_forbidden_file_fails_with_the_reason(

@@ -458,12 +458,12 @@ def test_a_run_with_an_unreadable_journal_is_reported_from_its_files(
         database.close()
     done = skillrun("report", "visit", "--json")
     assert done.code == 0
-    assert "its prompts and replies cannot be shown: " in done.err
+    assert "the run's prompts and replies cannot be shown: " in done.err
     if damage == "newer":
         assert "this skillrun reads version" in done.err
         assert "Upgrade skillrun" in done.err
     page = Page(Path(done.json["path"]))
-    assert page.contains("its prompts and replies cannot be shown: ")
+    assert page.contains("the run's prompts and replies cannot be shown: ")
     assert page.sections[0] == "result"
 
 

@@ -620,7 +620,7 @@ def test_a_key_that_others_could_have_written_is_not_used_and_is_named(
     assert f"cannot verify that you started it: {key}" in done.err
     edit_state(run, "strong: openai:m", "strong: scripted:default")
     done = skillrun("resume", "ada", "--answers", "answers.yaml")
-    assert (done.code, f"is not sealed, so `resume` will treat it as from another source: {key}" in done.out) == (
+    assert (done.code, f"so `resume` will treat it as if it came from another source: {key}" in done.out) == (
         0, True
     ), done.err  # fmt: skip
 

@@ -107,7 +107,10 @@ def test_a_copy_of_a_project_has_no_consent(
 def test_trust_project_trusts_for_one_command(clone: Path, servers: Scene, skillrun: Call) -> None:
     refused = run(skillrun, "one")
     assert refused.code == 1
-    assert "`skillrun trust` trusts these settings until they change, --trust-project for one command" in refused.err
+    assert (
+        "`skillrun trust` trusts these settings until they change; `--trust-project` trusts them for one command"
+        in refused.err
+    )
     assert run(skillrun, "one", "--json").json["status"] == "refused"
     assert run(skillrun, "one", "--trust-project").code == 0
     assert servers.stranger.asked

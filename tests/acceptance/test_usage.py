@@ -61,7 +61,7 @@ def test_an_unknown_command_gets_a_hint(project: Call, skillrun: Call, arguments
         (
             "greeting --person Ada",
             "`greeting` has no option `--person`",
-            "its first argument is that input, without an option: `skillrun greeting PERSON`",
+            "this input is the first argument, not an option: `skillrun greeting PERSON`",
         ),
         ("greeting Ada --tne warm", "`greeting` has no option `--tne`", "did you mean `--tone`?"),
         ("runs --al", "`runs` has no option `--al`", "`skillrun runs --help` shows its arguments and options"),

@@ -1,4 +1,4 @@
-"""Explains why a name may be absent, with the location in the author's file that makes it so.
+"""Explains why a name may be absent, and locates the cause in the author's file.
 
 The module `facts` determines whether a name may be absent.
 """
@@ -17,13 +17,16 @@ from skillrun.types.types import Type, identifier
 
 
 class Absence(NamedTuple):
-    """The reason why a name may be absent, and its location."""
+    """The reason why a name may be absent, and the location of the cause."""
 
     reason: str
     span: Span
 
     def describe(self, viewpoint: Span) -> str:
-        """Return the reason with its location; without the path if the viewpoint is in the same file."""
+        """Return the reason and the location of the cause.
+
+        The location is the line, with the path of the file unless the viewpoint is in the same file.
+        """
         line, _ = self.span.source.position(self.span.offset)
         return f"{self.reason} ({f'line {line}' if self.span.path == viewpoint.path else f'{self.span.path}:{line}'})"
 
@@ -36,7 +39,7 @@ OPEN_QUESTION_REASONS: Final = MappingProxyType(
     }
 )
 Absences = Mapping[str, Absence]
-"""By the path that may be absent, as expressions write it; `x.*` covers the fields of `x` that have no entry."""
+"""Absences, keyed by the path that may be absent, as in expressions; `x.*` covers fields of `x` without an entry."""
 
 
 def absent_fields(label: str, fields: Iterable[Field]) -> dict[str, Absence]:
@@ -47,13 +50,16 @@ def absent_fields(label: str, fields: Iterable[Field]) -> dict[str, Absence]:
 
 
 def absent_phases(uses: Iterable[PhaseUse], skipping: Collection[str | None]) -> dict[str, Absence]:
-    """Return the absences of phases; `skipping` are the breakers that skip."""
+    """Return the absences of phases. `skipping` holds the names of the breakers whose action is to skip."""
     absences = {use.name: _absent_part(use, f"the phase `{use.name}`", skipping) for use in uses}
     return {f"phases.{identifier(name)}": absence for name, absence in absences.items() if absence is not None}
 
 
 def absent_step(step: Step, *, skips: bool, condition: Span | None) -> dict[str, Absence]:
-    """Return the absences of a step's result; `skips`: its breaker skips it, `condition`: the innermost around it."""
+    """Return the absences of a step's result.
+
+    `skips` tells whether the step's breaker skips it after failures; `condition` is the innermost enclosing condition.
+    """
     name, description = identifier(step.id or ""), f"the step `{step.id}`"
     absences = {}
     if (absence := _absent_part(step, description, (step.retry,) if skips else ())) is not None:
@@ -69,7 +75,7 @@ def absent_step(step: Step, *, skips: bool, condition: Span | None) -> dict[str,
 
 
 def find_open_question(step: Step) -> Absence | None:
-    """Return why the first question of an `ask` may stay open; None if it requires an answer once asked."""
+    """Return why the first question of an `ask` may stay unanswered; None if the user must answer it."""
     if "files" in step.values:
         return None
     main = step.main

@@ -1,6 +1,6 @@
-"""Checks the arguments of filters and functions by their kind, as the vocabulary declares them.
+"""Checks that the arguments of filters and functions have the kinds that the vocabulary declares.
 
-An argument of the wrong kind fails in every run.
+An argument of the wrong kind would fail in every run.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ from skillrun.types.types import ANY, TEXT, Type, identifier
 def check_arguments(
     context: InferenceContext, node: nodes.Call | nodes.Filter, name: str, builtin: Builtin, types: list[Type]
 ) -> None:
-    """Report invalid arguments of a filter or function; `types` are the argument types in order."""
+    """Report invalid arguments of a filter or function.
+
+    `types` lists the argument types in order; for a filter, the first is the type of the filtered value.
+    """
     is_filter = isinstance(node, nodes.Filter)
     value = [node.node] if is_filter else []
     for place, (argument, given) in enumerate(zip([*value, *node.args], types, strict=True)):
@@ -33,7 +36,7 @@ def check_arguments(
             _check_number(context, option.value, name, context.infer(option.value))
     if builtin.accepts == "a text" and types and types[0].kind in ("record", "list", "map"):
         message = f"`{name}` searches text; this value is {KINDS[types[0].kind]}, which is searched as JSON"
-        hint = "add `| tojson` if that is intended, or pass the text in it"
+        hint = "add `| tojson` if the JSON is meant, or pass text instead"
         context.report(node, "arguments", message, hint, "warning")
 
 
@@ -44,7 +47,7 @@ def _check_number(context: InferenceContext, node: nodes.Node, name: str, given:
 
 
 def _without_quotes(given: Type) -> str:
-    """Return the hint for a number in quotes; empty for other values."""
+    """Return the hint to remove the quotes around a number; empty for any other value."""
     literal = given.values[0] if given.kind == "text" and given.values and not given.tunable else ""
     return f"write `{literal}` without quotes" if str(literal).isdigit() else ""
 
@@ -64,14 +67,14 @@ def find_hyphenated_name(node: nodes.Sub, names: Mapping[str, Type]) -> str:
 
 
 def _is_path(node: nodes.Node) -> bool:
-    """Whether the node is a name or a chain of fields below one."""
+    """Whether the node is a name, or a chain of fields that starts with a name."""
     while isinstance(node, nodes.Getattr):
         node = node.node
     return isinstance(node, nodes.Name)
 
 
 def _type_at(path: nodes.Node, names: Mapping[str, Type]) -> Type:
-    """Return the type at a path, as far as the names show it. Reports no problems."""
+    """Return the type at a path; `any` if it is unknown. Reports no problems."""
     if isinstance(path, nodes.Name):
         return names.get(path.name, ANY)
     assert isinstance(path, nodes.Getattr)

@@ -1,6 +1,6 @@
 """Checks that the files of a workflow fit together, and builds the program that the interpreter runs.
 
-Collects all problems of all files that it reaches. Works offline and calls no model.
+Collects the problems of every file that the workflow uses. Works offline and calls no model.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def check_library(
 ) -> list[Program]:
     """Check every file on the search path, and return the programs of the workflows that can be read.
 
-    `symbols` collects the meaning of names and the scopes.
+    The references and scopes that the check finds are added to `symbols`.
     """
     checker = Checker(library, commands, symbols=symbols)
     programs = [checker.check_workflow(name) for name in library.names("workflows")]
@@ -62,7 +62,7 @@ def check_library(
 
 
 class Checker:
-    """One check of a library. Each workflow, and each protocol per config that it is called with, is checked once."""
+    """One check of a library. Checks each workflow once, and each protocol once for each config it is called with."""
 
     def __init__(
         self,
@@ -73,9 +73,10 @@ class Checker:
         has_errors: bool = False,
         symbols: SymbolTable | None = None,
     ) -> None:
-        """`used_names`: phases and protocols used by workflows in other checks, by their names below `skills/`.
+        """Prepare a check.
 
-        `has_errors`: those workflows have errors. `symbols` collects the meaning of names and the scopes.
+        `used_names` are the phases and protocols that workflows of other checks use, named by their path below
+        `skills/`. `has_errors` tells whether those workflows have errors. References and scopes are added to `symbols`.
         """
         self.library = library
         self.has_errors = has_errors
@@ -98,11 +99,11 @@ class Checker:
         return self._programs[name]
 
     def is_open(self, name: str) -> bool:
-        """Whether the workflow is being checked, so that a `run` of it is a cycle."""
+        """Whether the workflow is being checked right now, which makes a `run` of it a cycle."""
         return name in self._open_workflows
 
     def check_protocol(self, name: str, settings: Settings, callers: tuple[str, ...]) -> CheckedProtocol | None:
-        """Check a protocol against the config of the calling workflow; `callers` are the enclosing protocols."""
+        """Check a protocol with the config of the calling workflow. `callers` is the chain of calling protocols."""
         if (name, settings) not in self._protocols:
             self._used_names.add(f"protocols/{name}")
             self._protocols[name, settings] = self._check_protocol(name, settings, (*callers, name))
@@ -110,11 +111,11 @@ class Checker:
 
     @property
     def used_names(self) -> frozenset[str]:
-        """The phases and protocols that workflows use, by their names below `skills/`."""
+        """The phases and protocols that workflows use, named by their path below `skills/`."""
         return frozenset(self._used_names)
 
     def check_unused_files(self) -> None:
-        """Check the files that may not be used by any workflow."""
+        """Check all configs, roles and skills, including those that no workflow uses."""
         for check, names in (
             (self.lookups.config, self.library.names("config")),
             (self.lookups.role, self.library.names("roles")),
@@ -125,7 +126,7 @@ class Checker:
                     check(name)
 
     def check_skill(self, name: str) -> None:
-        """Check a file below `skills/` that may not be used by any workflow."""
+        """Check a file below `skills/`, even if no workflow uses it."""
         area, _, local_name = name.partition("/")
         kind = self.library.kind(name) if local_name else None
         if not local_name:
@@ -148,7 +149,7 @@ class Checker:
             check_kind(document, "", self.problems)
 
     def finish(self) -> None:
-        """Check the engine's templates and settings and the sizes of all files read, and warn of unused inputs."""
+        """Check the engine's templates and settings, check the sizes of all files read, and warn of unused inputs."""
         with suppress(ParsingStopped):
             self._check_engine_files()
         self.warn_about_unused_inputs()

@@ -1,4 +1,4 @@
-"""Finds comparisons that never hold, by the kinds, possible values and ranges of two types.
+"""Finds comparisons that can never be true, given the kinds, possible values and ranges of both sides.
 
 Returns messages; the caller adds the location.
 """
@@ -16,11 +16,11 @@ KINDS: Final[Mapping[str, str]] = {
     "map": "a mapping",
 }  # fmt: skip
 _ORDER: Final = {"lt": "<", "lteq": "<=", "gt": ">", "gteq": ">="}
-_SAME: Final = {"boolean": "number", "map": "record"}  # kinds compared as another kind: true equals 1
+_SAME: Final = {"boolean": "number", "map": "record"}  # kinds that compare like another kind: `true` equals 1
 
 
 class ComparisonProblem(NamedTuple):
-    """Why a comparison is invalid: code, message and hint."""
+    """Why a comparison is invalid: code, message, hint and severity."""
 
     code: str
     message: str
@@ -29,9 +29,9 @@ class ComparisonProblem(NamedTuple):
 
 
 def check_comparison(left: Type, sign: str, right: Type, name: str) -> ComparisonProblem | None:
-    """Return the problem with comparing two values, or None; `name` is the left side as the author writes it.
+    """Return the problem with a comparison of two types, or None.
 
-    A literal is a type with a single known value.
+    `name` is the left side as the author wrote it. A literal is passed as a type with a single known value.
     """
     if sign in ("in", "notin"):
         return _check_membership(left, right, name)
@@ -68,13 +68,15 @@ def _check_membership(left: Type, right: Type, name: str) -> ComparisonProblem |
         and _comparable_kind(item) not in ("", _comparable_kind(left))
         and _comparable_kind(left)
     ):
-        message = f"`{name}` is {KINDS[left.kind]}, but each item of the list is {KINDS[item.kind]}"
+        message = (
+            f"`in` is always false: `{name}` is {KINDS[left.kind]}, and each item of the list is {KINDS[item.kind]}"
+        )
         return ComparisonProblem("never", message, _conversion_hint(left, item))
     return None
 
 
 def _conversion_hint(left: Type, right: Type) -> str:
-    """Return the hint for a comparison of two kinds."""
+    """Return the hint for a comparison of values of different kinds."""
     for side, other in ((left, right), (right, left)):
         literal = _literal(other)
         if side.kind == "number" and isinstance(literal, str):
@@ -104,7 +106,7 @@ def _literal(type_: Type) -> Any:
 
 
 def _check_value(left: Type, right: Type, name: str) -> ComparisonProblem | None:
-    """Return the problem with a literal that is not among the other side's values, or outside its range."""
+    """Return the problem if the right side is a literal that the left side can never equal."""
     value = _literal(right)
     if isinstance(value, str) and left.kind == "text" and left.values:
         known = [str(each) for each in left.values]
@@ -131,7 +133,7 @@ def _check_bounds(left: Type, value: float, name: str) -> ComparisonProblem | No
 
 
 def _check_order(left: Type, sign: str, right: Type, name: str) -> ComparisonProblem | None:
-    """Return the problem with an order comparison that is false for the whole range."""
+    """Return the problem if an order comparison is false for every value in the left side's range."""
     value = _literal(right)
     if left.bounds is None or not isinstance(value, int | float):
         return None

@@ -18,7 +18,10 @@ from skillrun.types.types import identifier
 
 
 def check_config(checker: ReferenceChecker, checks: tuple[Check, ...], settings: Settings) -> None:
-    """Report each check that fails, at the value in the config layer with the highest precedence."""
+    """Report each check that fails, at the config value that it reads.
+
+    If several layers set the value, it is reported in the strongest one.
+    """
     problems = checker.problems
     for check in checks:
         problem_count = len(list(problems))
@@ -44,9 +47,9 @@ def check_config(checker: ReferenceChecker, checks: tuple[Check, ...], settings:
 
 
 def locate_config_value(template: Template, settings: Settings, mode: str = "") -> Span | None:
-    """Return the location of the first config value that the expression reads; None if no file sets it.
+    """Return the location of a config value that the expression reads; None if no file sets any of them.
 
-    Files are searched by precedence, and in each file the values of the mode first.
+    Searches the strongest file first, and in each file the values of the mode before the other values.
     """
     paths = list(_paths(template.expression)) if template.expression is not None else []
     for layer in settings.layers:

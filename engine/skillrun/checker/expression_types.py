@@ -35,9 +35,9 @@ from skillrun.types.types import (
 )
 
 MAX_STEPS: Final = 2_000  # expressions inferred for one template, including repetitions
-STEPS_PER_CHARACTER: Final = 2  # additional expressions for each of its characters
+STEPS_PER_CHARACTER: Final = 2  # additional expressions for each character of the template
 HISTORY: Final = "history"
-SUMMARY_READ: Final = "*.summary"  # in `reads`: the model-written summary of some phase
+SUMMARY_READ: Final = "*.summary"  # entry of `reads`: some phase's summary text, which a model writes
 OTHERS_FUNCTION: Final = "others"  # the function that reads only the replies of a step
 ENGINE_FIELDS: Final = frozenset(
     {"artifacts", "checkpoint", "flags", "number", "phase", "quality_warnings", "round", "status"}
@@ -45,9 +45,9 @@ ENGINE_FIELDS: Final = frozenset(
 """The fields of a phase's summary that the engine sets without a model."""
 _EMPTY: Final = dict.fromkeys(
     ("config", "features"),
-    "set `config:` in the workflow to the file in `config/` that has it; most shipped protocols need `planning`",
+    "set `config:` in the workflow to a file in `config/` that has this key; most shipped protocols need `planning`",
 )
-_STRUCTURED: Final = {  # results with `.data` only on request, by a field that they always have
+_STRUCTURED: Final = {  # hints for results without `.data`, keyed by a field that identifies the kind of result
     "replies": "add an `output:` to the step; without one, the reply is in `.text`",
     "files": "add a `shape:` to the step; without one, the content is in `.text`",
 }
@@ -56,9 +56,9 @@ _KIND_NAMES: Final[Mapping[str, str]] = {"text": "text", "number": "a number", "
 
 
 class Access(NamedTuple):
-    """A name that is read, or a field of the record `label`; `shift` is its offset from the node, in characters.
+    """A read of a name, or of a field of the record `label`.
 
-    The key is empty if the field is computed.
+    `shift` is the offset of the name from the node, in characters. `key` is empty if the name of the field is computed.
     """
 
     node: nodes.Node
@@ -71,14 +71,13 @@ class Access(NamedTuple):
 class ExpressionInference(TypeEnvironment):
     """Infers the types of expressions.
 
-    `reads` are the names read, each with its first field and with all fields; `*` is a name read as a whole. `calls`
-    are the functions and filters with their arguments, `accesses` the names and fields with their positions.
+    `reads` has an entry for each name read: with its first field, with all fields, or with `*` if it is read as a
+    whole. `calls` lists the called functions and filters with their arguments and argument types. `accesses` lists the
+    names and fields read, with their positions.
     """
 
     reads: set[str] = field(default_factory=set)
-    _engine_field_nodes: set[int] = field(
-        default_factory=set
-    )  # nodes of which only a field is read that the engine sets
+    _engine_field_nodes: set[int] = field(default_factory=set)  # ids of nodes of which only one known field is read
     calls: list[tuple[str, list[nodes.Expr], list[Type]]] = field(default_factory=list)
     accesses: list[Access] = field(default_factory=list)
     remaining_steps: int = field(init=False, default=0)
@@ -128,7 +127,7 @@ class ExpressionInference(TypeEnvironment):
         return self.refine_type(node, type_)
 
     def infer_whole_name(self, node: nodes.Name) -> Type:
-        """Infer a name that is read as a whole, or by computed fields."""
+        """Return the type of a name that is read as a whole, or through computed fields."""
         self.reads.add(f"{node.name}.*")
         return self.infer_name(node)
 
@@ -168,7 +167,7 @@ class ExpressionInference(TypeEnvironment):
         return type_
 
     def _record_owner(self, node: nodes.Node) -> str:
-        """Return the owner of a record: a name, or `*`; empty if the node is not a record."""
+        """Return the name whose record the node reads, or `*` for another owner; empty if it reads no record."""
         match node:
             case nodes.Getattr(attr=key) | nodes.Getitem(arg=nodes.Const(value=key)) if key == RECORD_FIELD:
                 owner = node.node
@@ -192,7 +191,7 @@ class ExpressionInference(TypeEnvironment):
         return ANY
 
     def infer_dynamic_field(self, owner: Type, index: Type) -> Type:
-        """Return the type of a computed field: of any field, or of those that the index can name."""
+        """Return the type of a field with a computed name: one that the index can name, or any field."""
         if index.kind != "text" or index.values is None:
             return merge_types(owner.fields.values())
         names = [str(value) for value in index.values]
@@ -203,7 +202,7 @@ class ExpressionInference(TypeEnvironment):
     def resolve_field(
         self, node: nodes.Node, owner: Type, key: str, place: nodes.Node | None = None, shift: int = 0
     ) -> Type | None:
-        """Return the field of a record; report a problem and return None if it does not exist."""
+        """Return the type of a record's field. If it does not exist, report a problem and return None."""
         type_ = owner.fields.get(identifier(key))
         if type_ is not None:
             place = place or (node.arg if isinstance(node, nodes.Getitem) else node)
@@ -219,7 +218,7 @@ class ExpressionInference(TypeEnvironment):
         return type_
 
     def infer_attribute(self, node: nodes.Node, items: Type, path: str) -> Type:
-        """Return the type of the field at `path` of a list's items."""
+        """Return the type of the field at `path` in the items of a list."""
         current = items.item or ANY
         _, reads_record, following = f".{path}.".partition(f".{RECORD_FIELD}.")
         if reads_record:
@@ -277,7 +276,10 @@ class ExpressionInference(TypeEnvironment):
         return BOOLEAN
 
     def report_comparison(self, node: nodes.Node, left: Type, sign: str, right: Type, name: str) -> None:
-        """Report a comparison that cannot hold, at the node of `right`; `name` is `left` as the author writes it."""
+        """Report a comparison that can never be true.
+
+        `node` is the right side; `name` is the left side as the author wrote it.
+        """
         if sign in ("in", "notin") and isinstance(node, nodes.List | nodes.Tuple):
             for item in node.items:
                 self.report_comparison(item, left, "eq", self.infer(item), name)
@@ -320,7 +322,7 @@ class ExpressionInference(TypeEnvironment):
         return self.infer_builtin(node, name, arguments)
 
     def infer_replies(self, node: nodes.Expr) -> Type:
-        """Infer an argument of `others`, which reads only the replies of a step."""
+        """Return the type of an argument of `others`, a function that reads only the replies of a step."""
         if not isinstance(node, nodes.Name):
             return self.infer(node)
         self.reads.add(f"{node.name}.replies")
@@ -343,7 +345,7 @@ class ExpressionInference(TypeEnvironment):
         return BUILTINS[name].infer_result(self, node, types)
 
     def infer_filter_result(self, node: nodes.Filter, types: list[Type]) -> Type:
-        """Return the result type of a filter for arguments of these types."""
+        """Return the result type of a filter whose arguments have these types."""
         return BUILTINS[node.name].infer_result(self, node, types) if node.name in BUILTINS else ANY
 
     def infer_arguments(self, node: nodes.Call | nodes.Filter) -> list[Type]:
@@ -353,7 +355,7 @@ class ExpressionInference(TypeEnvironment):
 
 
 def _argument(node: nodes.Node, value: str) -> nodes.Node | None:
-    """Return the argument of a filter that is this text."""
+    """Return the argument of a filter whose value is this text, if any."""
     arguments = [*node.args, *(each.value for each in node.kwargs)] if isinstance(node, nodes.Filter) else [node]
     return next((each for each in arguments if isinstance(each, nodes.Const) and each.value == value), None)
 

@@ -14,12 +14,12 @@ from jinja2 import nodes
 from skillrun.types.types import Fact, Facts, Path, identifier
 
 FACT_CACHE_SIZE: Final = 1 << 14
-"""Nodes with cached facts; an unchanged file keeps its nodes, so the next check reuses them."""
+"""The number of nodes whose facts are cached. An unchanged file keeps its nodes, so the next check reuses the facts."""
 
 
 @lru_cache(FACT_CACHE_SIZE)
 def fact(node: nodes.Node) -> Fact:
-    """Return the fact that a path is present, or that another expression is true."""
+    """Return the fact that a path is present or, for any other expression, that it is true."""
     path = _path(node)
     return Fact(path) if len(path) > 1 or isinstance(node, nodes.Name) else Fact(condition=path[0])
 
@@ -36,7 +36,7 @@ def _path(node: nodes.Node) -> Path:
 
 
 def dotted_path(node: nodes.Node) -> str:
-    """Return a path below a name as `a.b.c`; empty if it starts with another expression."""
+    """Return a path as `a.b.c`; empty if the path does not start with a name."""
     owner = node
     while isinstance(owner, nodes.Getattr) or (isinstance(owner, nodes.Getitem) and isinstance(owner.arg, nodes.Const)):
         owner = owner.node
@@ -79,7 +79,7 @@ def mentions_name(candidate: Fact, name: str) -> bool:
 
 
 def conjuncts(condition: nodes.Expr | None) -> Facts:
-    """Return the facts of a condition that must all hold: the operands of `and`."""
+    """Return a fact for each part of a condition that is joined by `and`; all of them must hold."""
 
     def split(node: nodes.Node) -> Iterator[Fact]:
         if isinstance(node, nodes.And):
@@ -98,7 +98,7 @@ def path_nodes(node: nodes.Node) -> tuple[nodes.Node, ...]:
 
 
 def prefix_facts(node: nodes.Node) -> set[Fact]:
-    """Return the facts of a path and of its prefixes, all of which are present if the path is."""
+    """Return the facts that a path and all its prefixes are present."""
     paths: set[Fact] = set()
     current: nodes.Node | None = node
     while isinstance(current, nodes.Getattr | nodes.Getitem | nodes.Name):

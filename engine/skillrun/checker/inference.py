@@ -23,14 +23,14 @@ class Inference(ExpressionInference):
     assigned: list[tuple[str, Type | None]] = field(default_factory=list)  # names set so far, with their earlier types
 
     def infer_template(self) -> Type:
-        """Return the type of the expression if the template is a single one, otherwise text."""
+        """Return the type of the expression if the template is a single one, and text for any other template."""
         if self.template.expression is not None:
             return self.infer(self.template.expression)
         self.check_statements(self.template.tree.body)
         return TEXT
 
     def infer_condition(self) -> Facts:
-        """Return the facts that hold if the template, a condition, is true."""
+        """Infer the template as a condition, and return the facts that hold if it is true."""
         self.infer_template()
         expression = self.template.expression
         return self.infer_facts(expression) if expression is not None else NO_FACTS
@@ -79,7 +79,7 @@ class Inference(ExpressionInference):
             self.assign(name, merge_types(option for option in options if option is not None))
 
     def check_branch(self, body: Iterable[nodes.Node]) -> dict[str, Type]:
-        """Check a branch, restore the names, and return those that the branch set."""
+        """Check a branch, restore the outer names, and return the names that the branch set, with their types."""
         mark = len(self.assigned)
         self.check_statements(body)
         undone, self.assigned[mark:] = self.assigned[mark:], []

@@ -39,7 +39,7 @@ def check_initial_values(state: Iterable[Field], problems: Problems) -> None:
 
 
 def member_type(members: Type) -> Type:
-    """Return the type of `member`; it always has a variant and a lens if all possible members have a variant."""
+    """Return the type of `member`. Variant and lens are always present if every possible member has a variant."""
     known = _referenced_names(members)
     return VARIANT if known and all(isinstance(member, str) and ":" in member for member in known) else MEMBER
 
@@ -77,7 +77,7 @@ def _referenced_names(members: Type) -> list[Any]:
 
 
 def check_seats(scope: Scope, step: Step, members: Type, protocol: Protocol) -> None:
-    """Report members that do not fit the seats, as far as both are known."""
+    """Report members that do not fit the protocol's seats, as far as the members are known before a run."""
     value, seats, name = step.main, protocol.seats, protocol.name
     for several in members.values or () if value is not None else ():
         assert value is not None
@@ -98,7 +98,7 @@ def check_seats(scope: Scope, step: Step, members: Type, protocol: Protocol) -> 
 
 
 def check_duplicate_members(scope: Scope, step: Step, members: Type) -> None:
-    """Report a list that names a member twice, where it is written: in the step or in the config."""
+    """Report a member that is listed twice, at its second place in the step or in the config."""
     for several in members.values or () if step.main is not None else ():
         assert step.main is not None
         listed = several if isinstance(several, list) else []
@@ -119,9 +119,9 @@ def check_inputs(
     *,
     all_of_them: bool = True,
 ) -> None:
-    """Check the values in `with` against the declared inputs; `all_of_them`: required inputs must be passed.
+    """Check the values in `with` against the declared inputs.
 
-    `types` are the types of the values.
+    `types` has the types of the values. Missing required inputs are reported only if `all_of_them` is set.
     """
     value = step.values.get("with", Value(step.span))
     given = value.entries or {}
@@ -149,7 +149,7 @@ def record_input_references(scope: Scope, step: Step, fields: Iterable[Field], o
 
 
 def check_field_value(scope: Scope, field: Field, value: Value, type_: Type) -> bool:
-    """Return whether a value can have the type of its field, as far as known, and report it otherwise."""
+    """Return whether a value fits the type of its field, as far as is known before a run; report it if not."""
     literal, strict_field = value.literal, replace(field, fallback=None)
     error, place = "", value.span
     if literal is not None:
@@ -167,7 +167,7 @@ def check_field_value(scope: Scope, field: Field, value: Value, type_: Type) -> 
 
 
 def _accepts_type(expected: Type, given: Type) -> bool:
-    """Whether a value of this kind is accepted; text is, because it may be converted."""
+    """Whether a field may accept a value of a given type. Text is always accepted, because it may be converted."""
     if "any" in (expected.kind, given.kind) or given.kind in ("none", "text", expected.kind):
         items = expected.item, given.item
         return given.kind != "list" or None in items or _accepts_type(*cast("tuple[Type, Type]", items))
@@ -183,7 +183,10 @@ def check_declarations(
     inputs: Type | None = None,
     reads: set[str] | None = None,
 ) -> Type:
-    """Return the record type of the inputs or state, with `any` for invalid fields; adds to the `reads` passed."""
+    """Check declared inputs or state, and return their record type; an invalid field has the type `any`.
+
+    The names that the declarations read are added to `reads`.
+    """
     names = {"config": settings.config, "inputs": inputs or fields_type(fields, label)}
     scope = Scope(
         checker, settings, names, checker.problems, owners=ScopeOwners("", library_path(document.source), settings.name)
@@ -220,7 +223,7 @@ def check_declarations(
 
 
 def _check_choices(checker: ReferenceChecker, type_: Type, declaration: nodes.Mapping) -> None:
-    """Report a literal default or fallback that is not among the values of a template."""
+    """Report a literal `default` or `fallback` that is not among the `values` that a template computes."""
     known = [str(value) for value in type_.values or ()] if type_.tunable else []
     for name in ("default", "fallback"):
         node = declaration.get(name)

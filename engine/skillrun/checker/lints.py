@@ -1,6 +1,7 @@
-"""Warns of valid code that is probably a mistake: foreign placeholders, and loops that repeat the same requests.
+"""Warns of valid code that is probably a mistake.
 
-Placeholders are reported only if they match a name in the file.
+Finds placeholders in the syntax of other tools, and loops that repeat the same requests. A placeholder is reported only
+if it matches a name in the file.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ def warn_about_placeholders(
 
 
 def find_printed_replies(template: Template) -> Iterator[Span]:
-    """Yield the calls of `others(…)` that a section prints."""
+    """Yield the location of each call of `others(…)` that a section prints."""
     for output in template.tree.find_all(nodes.Output) if template.mentions_name("others") else ():
         pending: list[nodes.Node] = list(output.nodes)
         while pending:
@@ -67,12 +68,12 @@ def find_printed_replies(template: Template) -> Iterator[Span]:
 
 
 def find_unread_inputs(inputs: Iterable[Field], reads: Collection[str]) -> list[Field]:
-    """Return the inputs that are not among the names read; `inputs.*` stands for all of them."""
+    """Return the inputs that are not in `reads`. The entry `inputs.*` means that all inputs are read."""
     return [field for field in inputs if not {"inputs.*", f"inputs.{identifier(field.name)}"} & {*reads}]
 
 
 def _plain_text_parts(template: Template) -> Iterator[tuple[int, str]]:
-    """Yield the text outside of tags, with its offset."""
+    """Yield each part of the text outside of template tags, with its offset."""
     if template.is_constant:
         yield 0, template.text.value
     else:
@@ -80,7 +81,7 @@ def _plain_text_parts(template: Template) -> Iterator[tuple[int, str]]:
 
 
 def only_calls_models(steps: Collection[Step]) -> bool:
-    """Whether the steps call models, without persistent sessions, and have no other source of new information."""
+    """Whether the steps call models, none with a `session`, and no step brings in other new information."""
     asking = [step for step in steps if step.verb in MODEL_VERBS]
     if not asking or any("session" in step.values for step in asking):
         return False
@@ -90,7 +91,7 @@ def only_calls_models(steps: Collection[Step]) -> bool:
 def is_unchanging_loop(steps: Iterable[Step], texts: Iterable[Template]) -> bool:
     """Whether a loop calls models, and no request can differ from one pass to the next.
 
-    `texts` are the sections of its steps and the other texts in their prompts.
+    `texts` are the sections of the loop's steps, and the other texts in the prompts of these steps.
     """
     inner_steps = [inner for step in steps for inner in step.walk()]
     if not only_calls_models(inner_steps):

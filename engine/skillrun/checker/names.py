@@ -77,7 +77,7 @@ _RUN_ESTIMATE: Final = {
 }  # fmt: skip
 _CHOICES: Final = map_of(map_of(record(_RUN_ESTIMATE, "the estimate"))).maybe()
 ESTIMATE: Final = record({**_RUN_ESTIMATE, "answers": _CHOICES}, "run.estimate")
-"""`answers`: by the id of a question, the estimate for each of its choices."""
+"""The type of `run.estimate`. `answers` maps the id of a question to the estimates for each of its choices."""
 RUN: Final = record(
     {
         "name": TEXT,
@@ -97,7 +97,7 @@ _MEMBER: Final = {"id": TEXT, "role": TEXT, "model": TEXT, "lines": NUMBER, "tok
 MEMBER: Final = record({**_MEMBER, "variant": TEXT.maybe(), "lens": TEXT.maybe()}, "member")
 VARIANT: Final = record({**_MEMBER, "variant": TEXT, "lens": TEXT}, "member")
 REMEMBERS: Final = {"remembers": BOOLEAN}
-"""The fields of `member` that only its own prompts have."""
+"""The fields of `member` that exist only in the member's own prompts."""
 
 _ERRORS: Final = list_of(record({"path": TEXT, "message": TEXT}, "the error"))
 _FORM: Final = {"form": TEXT, "notes": list_of(record({"field": TEXT, "text": TEXT}, "the note"))}
@@ -154,7 +154,7 @@ UNAVAILABLE_NAMES: Final[Mapping[str, str]] = {
 def fields_type(fields: Iterable[Field], label: str, choices: Mapping[str, Type] = MappingProxyType({})) -> Type:
     """Return the record type of declared inputs or state; optional fields without a default may be absent.
 
-    `choices` are the types of the templates that yield the values of enums.
+    `choices` has, for each enum whose values a template computes, the type of this template.
     """
     types = {field.name: _field_type(field, (label, field.name), choices.get(field.name)) for field in fields}
     certain = {field.name for field in fields if field.required or field.default is not None}
@@ -170,13 +170,13 @@ def _field_type(field: Field, label: Path, choices: Type | None) -> Type:
 
 
 def base_types(inputs: Type, state: Type, config: Type, features: Type) -> dict[str, Type]:
-    """Return the names that every template of a workflow can read."""
+    """Return the names that every template of a workflow can read, with their types."""
     names = {"inputs": inputs, "state": state, "config": config, "features": features, "run": RUN}
     return names | dict.fromkeys(CONTEXT_FUNCTIONS, ANY)
 
 
 def phase_type(name: str, outputs: Mapping[str, Type], artifacts: Mapping[str, Type] | None) -> Type:
-    """Return the type of a phase as later phases read it; `artifacts` is None if their names are computed."""
+    """Return the type of a phase as later phases read it. Pass None for `artifacts` if their names are computed."""
     label = f"phases.{name}"
     declared = outputs["flags"].fields if "flags" in outputs and outputs["flags"].kind == "record" else {}
     flags = record({**FLAGS.fields, **{flag: ANY.maybe() for flag in declared}}, f"{label}.summary.flags")
@@ -212,9 +212,10 @@ def replies_type(
     trailing_record: Type | None = None,
     points: bool = False,
 ) -> Type:
-    """Return the result type of an `agent` step; its lists are `filled` if at least one member must reply.
+    """Return the result type of an `agent` step.
 
-    `data` is None without a shape, `trailing_record` if no record follows the reply.
+    A step without a shape has no `data`, and a reply without a record has no `trailing_record`. `filled` tells whether
+    at least one member must reply, so that the lists in the result are not empty.
     """
     reply = record(
         {

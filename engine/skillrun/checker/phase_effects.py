@@ -1,4 +1,4 @@
-"""Collects the state, names and artifacts that each phase uses, and reports conflicts of unordered phases."""
+"""Collects the state, names and artifacts that each phase uses, and reports conflicts between unordered phases."""
 
 from __future__ import annotations
 
@@ -38,7 +38,10 @@ def collect_effects(
 
 
 def check_parallel(workflow: Workflow, effects: Mapping[str, PhaseEffects], problems: Problems) -> None:
-    """Report unordered phases that set the same variable, set and read it, or write the same file."""
+    """Report conflicts between two phases that may run in any order.
+
+    Both set a variable, one sets a variable that the other reads, or both write a file.
+    """
     state = {identifier(variable.name) for variable in workflow.state}
 
     def report(value: Value | Step, first: str, second: str, what: str) -> None:
@@ -62,7 +65,10 @@ def check_parallel(workflow: Workflow, effects: Mapping[str, PhaseEffects], prob
 
 @dataclass(frozen=True)
 class Artifact:
-    """A file that a step writes; `path` is None if it is computed, `certain`: the file is always written."""
+    """A file that a step writes.
+
+    A computed path has no `path`; `certain` tells whether the file is always written.
+    """
 
     path: str | None
     step: Step
@@ -70,7 +76,10 @@ class Artifact:
 
 
 def artifacts(steps: tuple[Step, ...], skipped: frozenset[str], *, certain: bool = True) -> Iterator[Artifact]:
-    """Yield the artifacts that the steps themselves write; `skipped` are the breakers that skip."""
+    """Yield the artifacts that the steps write, without the artifacts of called protocols and workflows.
+
+    `skipped` holds the names of the breakers whose action is to skip.
+    """
     for step in steps:
         is_always_written = certain and step.when is None and step.otherwise is None and step.retry not in skipped
         if (value := step.artifact) is not None:

@@ -17,12 +17,12 @@ from skillrun.types.types import Type
 class Program:
     """A workflow with everything it uses, as the interpreter runs it.
 
-    `reads` are the phases that each phase reads, `inline` the workflows that its phases run. `summarized_phases` are
-    the phases whose summary is read in the same round, `history_phases` those whose summary is read in later rounds.
-    `record_reads` are the record fields of steps that are read; `can_record`: some phase can record decisions,
-    questions or risks. `question_steps` are the steps of each phase that ask the user or call others that may.
-    `names_read` are the names, with their fields, that its templates and those of callees read. `modes` has the config
-    of each mode.
+    `reads` has the phases that each phase reads; `inline` has the workflows that phases run. `summarized_phases` are
+    the phases whose summary is read in the same round; `history_phases` are those whose summary is read in later
+    rounds. `record_reads` has the fields of step records that are read. `can_record` tells whether some phase can
+    record decisions, questions or risks. `question_steps` has the steps of each phase that ask the user or whose
+    callees may ask. `names_read` are the names, with their fields, that templates of the workflow and of its callees
+    read. `modes` has the config of each mode.
     """
 
     workflow: Workflow
@@ -60,7 +60,10 @@ def _with(program: Program, library: Library) -> Program:
 
 @dataclass(frozen=True)
 class CheckedProtocol:
-    """A protocol as a workflow calls it. `reads` has the names its own templates read, `names_read` also callees'."""
+    """A protocol, checked with the config of the workflow that calls it.
+
+    `reads` has the names that the protocol's own templates read; `names_read` also has the names that its callees read.
+    """
 
     protocol: Protocol
     outputs: Mapping[str, Type]
@@ -76,9 +79,10 @@ class CheckedProtocol:
 
 @dataclass(frozen=True)
 class QuestionStep:
-    """An `ask` step: its address below the phase or protocol, including pass and item, and its literal questions.
+    """An `ask` step with its address and its questions.
 
-    All `conditions` hold if the step is reached.
+    The address starts below the phase or protocol, and includes the pass and the item. All `conditions` must hold for
+    the step to run. A computed question has only an id.
     """
 
     address: str
@@ -88,7 +92,7 @@ class QuestionStep:
 
     @property
     def has_default(self) -> bool:
-        """Whether the step has a default for an unanswered question."""
+        """Whether the step has a default answer for a question that the user does not answer."""
         default = self.step.values.get("default")
         return default is not None and (default.literal is not None or any(default.templates()))
 
@@ -100,7 +104,7 @@ class QuestionStep:
 
 @dataclass(frozen=True)
 class NestedCall:
-    """A step that calls others that may ask: the possible protocols of a panel, or the workflow of a `run`."""
+    """A step whose callees may ask the user: a panel with its possible protocols, or a `run` with its workflow."""
 
     address: str
     step: Step

@@ -1,4 +1,4 @@
-"""Collects the steps of a phase or protocol that ask the user, and those that call others that may ask."""
+"""Collects the steps of a phase or protocol that ask the user, and the steps whose callees may ask."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ def collect_questions(
     address: str = "",
     outer_conditions: tuple[Template, ...] = (),
 ) -> Iterator[QuestionStep | NestedCall]:
-    """Yield the asking and calling steps in order; `callees` are the called protocols and workflows, by location."""
+    """Yield the `ask` steps and the steps that call protocols or workflows, in order.
+
+    `callees` has the called protocols and workflows, keyed by the location of the calling step.
+    """
     for step in steps:
         step_address = f"{address}/{step.id or step.verb}"
         conditions = outer_conditions if step.when is None else (*outer_conditions, step.when)
@@ -35,7 +38,10 @@ def collect_questions(
 
 
 def _questions(step: Step) -> tuple[Mapping[str, Any], ...]:
-    """Return the questions with the defaults of the step applied; computed questions have only an id."""
+    """Return the questions, with the step's choices and options for each question that does not set its own.
+
+    A computed question has only an id.
+    """
     base = step.id or "question"
     main = step.main
     if main is None or (main.literal is None and (main.template is None or main.template.expression is not None)):

@@ -1,6 +1,7 @@
 """Rechecks a library after a change, and keeps the results of workflows that read no changed file.
 
-Finds the same errors as `check_library`. Warnings that require a library without errors require it here per workflow.
+Finds the same errors as `check_library`. Some warnings are given only if there are no errors: `check_library` requires
+that the whole library has none, a recheck only that the workflow has none.
 """
 
 from __future__ import annotations
@@ -18,7 +19,10 @@ from skillrun.syntax.diagnostics import Problem, Problems
 
 @dataclass(frozen=True)
 class CheckedPart:
-    """The result of checking a workflow, or the files that no workflow uses; `library` holds the files read."""
+    """The result of checking one workflow, or all files that no workflow uses.
+
+    `library` holds the files that the check read.
+    """
 
     library: Library
     used_names: frozenset[str]
@@ -28,7 +32,7 @@ class CheckedPart:
 
 @dataclass(frozen=True)
 class CheckedLibrary:
-    """A library with its check results by workflow; those of unused files have an empty name."""
+    """A library with its check results, keyed by workflow; the result for unused files has an empty key."""
 
     library: Library
     parts: Mapping[str, CheckedPart] = field(default_factory=lambda: MappingProxyType({}))

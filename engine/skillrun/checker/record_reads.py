@@ -1,4 +1,4 @@
-"""Determines which fields of step records are read, and warns of the others, which are not requested."""
+"""Determines which fields of step records are read, and warns of unread fields, which models need not return."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from skillrun.library.library import Library
 from skillrun.syntax.diagnostics import Problems
 from skillrun.types.types import identifier
 
-RECORD_FIELD: Final = "record"  # the field of a step's id
+RECORD_FIELD: Final = "record"  # the field of a step's result that holds the record
 
 
 def step_key(step: Step) -> str:
@@ -21,14 +21,15 @@ def step_key(step: Step) -> str:
 
 
 RecordReads = Mapping[str, AbstractSet[str]]
-"""By `step_key`: the fields of the step's record that are read, or `*` for all."""
+"""The record fields that are read, keyed by `step_key`; `*` stands for all fields."""
 
 
 def collect_record_reads(files: Iterable[tuple[Iterable[Step], AbstractSet[str]]]) -> RecordReads:
-    """Return the record fields that are read, from each file's steps and the names that the file reads.
+    """Return the record fields that are read.
 
-    A field read from a value that is not a step of the file, such as an item of a list of replies, counts for every
-    step, because replies are passed between files.
+    `files` has the steps of each file, and the names that the file reads. If a field is read from a value that is not a
+    step of the file, such as an item of a list of replies, it counts as read for every step, because replies are passed
+    between files.
     """
     file_reads = [(_recording_steps(steps), _record_fields(reads), reads) for steps, reads in files]
     shared_fields = {
@@ -50,7 +51,7 @@ def _recording_steps(steps: Iterable[Step]) -> dict[str, Step]:
 
 
 def _record_fields(reads: AbstractSet[str]) -> dict[str, set[str]]:
-    """Return the record fields that are read, by the name that they are read from."""
+    """Return the record fields that are read, keyed by the name that they are read from."""
     fields: dict[str, set[str]] = {}
     for path in reads:
         name, _, rest = path.partition(".")

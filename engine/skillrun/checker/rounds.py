@@ -1,7 +1,7 @@
-"""Warns of a `goto` whose next round is the same as the last: the repeated phases read nothing that has changed.
+"""Warns of a `goto` that starts a round like the last one, because its phases read nothing that has changed.
 
-An unchanged prompt gets its recorded reply, so such rounds only count up to `at_most`. Does not warn if anything might
-change.
+An unchanged prompt gets its recorded reply, so such rounds have no effect but to count up to `at_most`. There is no
+warning if anything might change.
 """
 
 from __future__ import annotations
@@ -17,12 +17,16 @@ from skillrun.definitions.definitions import Step, Workflow
 from skillrun.syntax.diagnostics import Problems
 from skillrun.types.types import identifier
 
-_HINT: Final = "read `history`, or a variable set in the round, in a prompt; `fresh: true` calls the models again"
+_HINT: Final = "read `history` or a variable set in the round; or use `fresh: true` to call the models again"
 
 
 @dataclass(frozen=True)
 class RoundPart:
-    """A phase with its own steps, all steps including those of callees, and the names that any of them read."""
+    """A phase in a round.
+
+    `own_steps` are the steps of the phase; `steps` also has the steps of callees; `reads` has the names that any of
+    them read.
+    """
 
     own_steps: tuple[Step, ...]
     steps: tuple[Step, ...]
@@ -43,7 +47,7 @@ def warn_about_unchanging_rounds(workflow: Workflow, parts: Mapping[str, RoundPa
 
 
 def nested_steps(question_steps: Iterable[QuestionStep | NestedCall]) -> Iterator[Step]:
-    """Yield the steps of the called protocols, and of those that they call."""
+    """Yield the steps of the called protocols, and of the protocols that these call."""
     for nested in question_steps:
         for callee in nested.callees if isinstance(nested, NestedCall) else ():
             if isinstance(callee, CheckedProtocol):

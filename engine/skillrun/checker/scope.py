@@ -40,7 +40,7 @@ T = TypeVar("T")
 
 
 class ReferenceChecker(Protocol):
-    """Checks files that other files refer to, each of them once."""
+    """Checks the files that other files refer to, each file once."""
 
     lookups: Lookups
     problems: Problems
@@ -48,11 +48,11 @@ class ReferenceChecker(Protocol):
     def check_workflow(self, name: str) -> Program | None: ...
 
     def is_open(self, name: str) -> bool:
-        """Whether the workflow is being checked, so that a `run` of it is a cycle."""
+        """Whether the workflow is being checked right now, which makes a `run` of it a cycle."""
         ...
 
     def check_protocol(self, name: str, settings: Settings, callers: tuple[str, ...]) -> CheckedProtocol | None:
-        """Check a protocol against the config of the calling workflow; `callers` are the enclosing protocols."""
+        """Check a protocol with the config of the calling workflow. `callers` is the chain of calling protocols."""
         ...
 
 
@@ -68,12 +68,12 @@ class PhaseContext:
         return self.workflow.ancestors(self.phase)
 
     def explain(self, path: str) -> str:
-        """Return why a phase that exists cannot be read; empty for any other path."""
+        """Return why an existing phase cannot be read at this point; empty if the path is not a phase."""
         name = next((phase for phase in self.workflow.phases if path == f"phases.{identifier(phase)}"), None)
         if name is None:
             return ""
         if name == self.phase:
-            return "a phase cannot read its own results; `history` has those of earlier rounds"
+            return "a phase cannot read its own results; `history` has its results of earlier rounds"
         return f"`{self.phase}` does not follow `{name}`: add `after: [{name}]`, or read it in a later phase"
 
 
@@ -81,13 +81,14 @@ class PhaseContext:
 class Scope:
     """The names defined so far and the facts that hold at this point.
 
-    `phase_context` is None in a protocol; `protocols` are the enclosing protocols; `required_facts` are the conditions
-    of this point; `shared_templates` are the texts in every prompt of the phase; `headings` are the sections of the
-    file, including invalid ones; `local` has the location of every name that the steps bind; `callees_may_write`:
-    protocols or other workflows may write artifacts; `loop` is the verb of the enclosing loop; `outer_names` are the
-    names outside of the enclosing `each`; `each_names` has, for each name bound in an earlier `each`, the id of that
-    step; `callees` are the protocols and workflows that steps call, by location; `owners` are the files that define
-    the names; `absences` explain why names may be absent; `guard` is the location of the innermost condition.
+    `required_facts` are the conditions that must hold to reach this point. A protocol has no `phase_context`. `prompts`
+    are the sections of the file that steps use, and `headings` are all its sections, including invalid ones. `local`
+    has the location of every name that the steps bind. `loop` is the verb of the enclosing loop; `outer_names` are the
+    names outside of the enclosing `each`; `each_names` maps each name bound in an earlier `each` to the id of that
+    `each`. `callees_may_write` tells whether called protocols or workflows may write artifacts; `callees` has these
+    protocols and workflows, keyed by the location of the calling step. `protocols` are the enclosing protocols.
+    `shared_templates` are the texts in every prompt of the phase. `owners` are the files that define the names.
+    `absences` explain why names may be absent; `guard` is the location of the innermost condition.
     """
 
     checker: ReferenceChecker
@@ -128,7 +129,7 @@ class Scope:
         self.problems.report(span, code, message, hint)
 
     def check_record_fields(self, span: Span, given: Type, expected: Type, what: str) -> None:
-        """Report the fields that a record, or the records of a list, lack."""
+        """Report each expected field that a record, or a record in a list, does not have."""
         if given.kind == expected.kind == "list" and given.item is not None and expected.item is not None:
             self.check_record_fields(span, given.item, expected.item, f"an item of {what}")
         elif expected.kind == "record" and given.kind in ("text", "number", "boolean"):
@@ -159,7 +160,7 @@ class Scope:
         self._run_inference(template, extra, Inference.check_as_text)
 
     def check_prompt(self, template: Template, extra: Mapping[str, Type] | None = None) -> None:
-        """Check a text that a prompt carries."""
+        """Check a text that becomes part of a prompt."""
         self.check_text(template, extra)
         for span in find_printed_replies(template):
             hint = 'add `material: {What the others said: "{{ others(…) }}"}` to the step'
@@ -196,7 +197,7 @@ class Scope:
         return type_
 
     def _run_inference(self, template: Template, extra: Mapping[str, Type] | None, ask: Callable[[Inference], T]) -> T:
-        """Run `ask` on the inference of a template in this scope, and record what the template reads."""
+        """Call `ask` with an inference of the template in this scope, and record what the template reads."""
         names = {**self.names, **(extra or {})}
         inference = Inference(template, names, self.problems, self.known_facts, self._explain)
         inference.locate_fact, inference.absences = self.settings.fact_span, self.absences
@@ -217,13 +218,13 @@ class Scope:
         return answer
 
     def record_view(self, span: Span | None, step: str | None, extra: Mapping[str, Type] | None = None) -> None:
-        """Record the names known from `span` on in the symbol table."""
+        """Record in the symbol table which names are known from `span` on."""
         if self.lookups.symbols is not None and span is not None:
             names = {**self.names, **(extra or {})}
             self.lookups.symbols.add_scope(ScopeRange(span.source, span.offset, span.offset, names, self.owners, step))
 
     def _record_symbols(self, symbols: SymbolTable, inference: Inference) -> None:
-        """Record the meaning of the names in a template, and the scope in it, in the symbol table."""
+        """Add the template's scope, and the references in the template, to the symbol table."""
         text = inference.template.text
         start, end = text.at(0).offset, text.at(len(text.value)).offset
         symbols.add_scope(ScopeRange(text.source, start, end, inference.names, self.owners))
@@ -244,7 +245,7 @@ class Scope:
         )
 
     def _check_question_bank(self, template: Template, arguments: list[nodes.Expr], types: list[Type]) -> None:
-        """Check the question banks that a call of `bank` can name, and the groups that it asks for."""
+        """Check the question banks that a call of `bank` can name, and the groups that it requests."""
         for name in types[0].values or ():
             bank = self.lookups.bank(str(name), self._value_spans(template, arguments[0], name)[0])
             for group in types[1].values or () if bank is not None and len(types) > 1 else ():
@@ -262,7 +263,7 @@ class Scope:
     def _check_id_documents(
         self, template: Template, argument: nodes.Expr, document_types: Type, patterns: Type
     ) -> None:
-        """Check that every key of the `where` argument of `ids_in` is a kind of id that is searched for."""
+        """Report each key of the `where` argument of `ids_in` that is not a kind of id to find."""
         for kind in (
             document_types.fields if document_types.kind == patterns.kind == "record" and patterns.fields else ()
         ):
@@ -278,7 +279,7 @@ class Scope:
 
     @contextmanager
     def assuming(self, condition: Template | None, facts: Facts = NO_FACTS) -> Iterator[None]:
-        """Add the facts of a condition; names that are bound inside depend on it."""
+        """Assume, within the block, that a condition is true. Names bound in the block depend on the condition."""
         outer_state = self.known_facts, self.required_facts, self.guard
         self.known_facts = self.known_facts | facts
         if condition is not None:
@@ -290,7 +291,7 @@ class Scope:
 
     @contextmanager
     def failure_in_scope(self, failure: Type | None) -> Iterator[None]:
-        """Bind `failure` to the type; None keeps the enclosing binding, if any."""
+        """Bind `failure` to the type within the block. None keeps the enclosing binding, if any."""
         outer_failure = self.names.get("failure")
         if failure is not None:
             self.names["failure"] = failure
@@ -300,14 +301,21 @@ class Scope:
             self.names["failure"] = outer_failure
 
     def trial_scope(self, names: Mapping[str, Type]) -> Scope:
-        """Return a copy that discards problems, for a first pass that collects the names bound by steps."""
+        """Return a copy of the scope whose problems are discarded.
+
+        It serves a first pass over steps, which collects the names that the steps bind.
+        """
         return replace(self, problems=Problems.without_limit(), names={**self.names, **names}, ids=dict(self.ids))
 
     def bind(self, name: str, type_: Type) -> None:
         self.names[identifier(name)] = type_
 
     def bind_local(self, name: str, type_: Type) -> None:
-        """Bind a name of `set`: merged with its earlier type, or absent unless this point is reached."""
+        """Bind a name that `set` defines.
+
+        A known name gets its earlier type merged with the new one. A new name may be absent if this point is
+        conditional.
+        """
         previous_type = self.names.get(identifier(name))
         if previous_type is None:
             self.bind(name, type_.maybe(self.required_facts) if self.required_facts else type_)

@@ -30,7 +30,7 @@ class StaticConditions:
 
     @staticmethod
     def for_program(program: Program, inputs: StaticConditions | None) -> StaticConditions:
-        """Return the known names of a workflow; `inputs` are its known inputs, or None."""
+        """Return the values that a workflow's names have before its run. `inputs` has its known inputs, if any."""
         data, modes = program.config, program.modes
         names = dict(inputs.names) if inputs is not None else {}
         unknown = inputs.unknown_inputs if inputs is not None else frozenset()
@@ -46,7 +46,7 @@ class StaticConditions:
         return condition is not None and self._evaluate_condition(condition.expression) is False
 
     def for_inputs(self, fields: Iterable[Field], input_values: Value | None) -> StaticConditions:
-        """Return the inputs that a step passes in `with:`."""
+        """Return the values of the inputs that a step passes in `with:`, as far as they are known."""
         entries = (
             {identifier(name): value for name, value in (input_values.entries or {}).items()} if input_values else {}
         )

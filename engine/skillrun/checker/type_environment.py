@@ -21,8 +21,8 @@ from skillrun.types.types import ANY, NEVER_TRUE, NO_FACTS, Fact, Facts, Type
 class TypeEnvironment:
     """The names that a template can read and the facts that hold.
 
-    `explain` returns a specific hint for a name or field that does not exist here, `locate_fact` the location in the
-    config of a missing fact; `absences` explain why names may be absent.
+    `explain` returns a specific hint for a name or field that does not exist at this point. `locate_fact` returns the
+    place in the config where the value that a fact requires is missing. `absences` explain why names may be absent.
     """
 
     template: Template
@@ -32,7 +32,7 @@ class TypeEnvironment:
     explain: Callable[[str], str] = lambda _path: ""
     locate_fact: Callable[[Fact], Span | None] = lambda _fact: None
     absences: Absences = field(default_factory=dict)
-    _required_facts: dict[int, Facts] = field(default_factory=dict)  # by node id: the facts that make its path present
+    _required_facts: dict[int, Facts] = field(default_factory=dict)  # by node id: the facts that make a path present
 
     def __post_init__(self) -> None:
         known, self.known_facts = self.known_facts, NO_FACTS
@@ -54,7 +54,7 @@ class TypeEnvironment:
         self.known_facts = frozenset(known)
 
     def infer_facts(self, condition: nodes.Node) -> Facts:
-        """Return the facts that hold if `condition` is true, which must have been inferred before."""
+        """Return the facts that hold if `condition` is true. The condition must have been inferred before."""
         new = facts_if_true(condition)
         for node in path_nodes(condition):
             if id(node) in self._required_facts and fact(node) in new:
@@ -85,7 +85,10 @@ class TypeEnvironment:
         self.known_facts = outer_facts
 
     def require_present(self, node: nodes.Node, type_: Type, hint: str) -> None:
-        """Report a value that may be absent: where the config lacks it, or else at the node."""
+        """Report a value that may be absent.
+
+        The report points to the config if the value is missing there, or else to the node.
+        """
         if type_.unless is None or self.is_present(node, type_):
             return
         for missing in sorted(type_.unless - self.known_facts, key=lambda each: ".".join(each.path)):
@@ -106,7 +109,7 @@ class TypeEnvironment:
         )
 
     def _find_absence(self, node: nodes.Node) -> Absence | None:
-        """Return why a path may be absent: the absence of its first part that is not known to be present."""
+        """Return why a path may be absent: the reason for its first part that is not known to be present."""
         steps = [node]
         while isinstance(steps[-1], nodes.Getattr | nodes.Getitem):
             steps.append(steps[-1].node)

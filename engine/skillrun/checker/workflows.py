@@ -41,7 +41,10 @@ OUTSIDE_PROJECT_HINT: Final = (
 
 
 class WorkflowCheck:
-    """The check of a workflow; `phases` are those that can be read, `effects` what each of them uses."""
+    """The check of one workflow.
+
+    `phases` has the phases that can be read; `effects` has what each of these phases uses.
+    """
 
     def __init__(
         self, checker: ReferenceChecker, workflow: Workflow, settings: Settings, phases: Mapping[str, Phase]
@@ -53,10 +56,10 @@ class WorkflowCheck:
         self.phases = phases
         self.unused_inputs: list[Field] = []
         self.effects: dict[str, PhaseEffects] = {}
-        self.transitive_reads: dict[str, frozenset[str]] = {}  # by phase, including the names that callees read
+        self.transitive_reads: dict[str, frozenset[str]] = {}  # keyed by phase; includes the names that callees read
         self.question_steps: dict[str, tuple[QuestionStep | NestedCall, ...]] = {}
         self._names_read: set[str] = set()  # the names that the workflow and its phases read
-        self.all_names_read: set[str] = set()  # including the names that callees read
+        self.all_names_read: set[str] = set()  # also the names that callees read
         inputs = check_declarations(
             checker, workflow.document, "inputs", workflow.inputs, settings, reads=self._names_read
         )
@@ -128,7 +131,10 @@ class WorkflowCheck:
         return frozenset(name for name in self.workflow.phases if readers & {*self.workflow.followers(name)} - {name})
 
     def can_record(self) -> bool:
-        """Whether any phase can record a decision, a question or a risk; empty outputs rule it out."""
+        """Whether any phase can record a decision, a question or a risk.
+
+        A phase that declares one of these outputs as an empty list cannot record it.
+        """
         return any(self._can_phase_record(name) for name in self.workflow.phases)
 
     def _can_phase_record(self, name: str) -> bool:
@@ -137,7 +143,10 @@ class WorkflowCheck:
         return any(asking if use is None else use.items != () for use in given)
 
     def history_phases(self) -> frozenset[str]:
-        """Return the phases whose summary a later round reads; phases after every `goto` are in no earlier round."""
+        """Return the phases whose summary a later round reads.
+
+        A phase that follows every `goto` runs only in the last round, so no later round reads it.
+        """
         if not any(HISTORY in trace.reads for trace in self.effects.values()):
             return frozenset()
         goto_phases = [name for name in self.effects if any(step.verb == "goto" for step in self.steps(name))]
@@ -230,7 +239,10 @@ class WorkflowCheck:
             scope.shared_templates += (text.template,)
 
     def _check_workflow_material(self) -> None:
-        """Check the material of all prompts; each phase reads only the results of phases that it follows."""
+        """Check the workflow's `material`, which is part of all prompts.
+
+        In a phase, the material reads only the results of phases that the phase follows.
+        """
         phases = self._visible_phases(frozenset(self.workflow.phases))
         absent = phases._replace(fields={name: type_.maybe() for name, type_ in phases.fields.items()})
         names = {**self._base, "phases": absent}
@@ -290,7 +302,7 @@ class WorkflowCheck:
         self._names_read |= scope.reads
 
     def _warn_about_overwrites(self) -> None:
-        """Warn of a file that two phases always write, one over the other, with no step reading it in between."""
+        """Warn of a file that a phase always writes and a later one always overwrites, if nothing reads it before."""
         read = self._names_read | {path for trace in self.effects.values() for path in trace.reads}
         if self.problems.has_errors or "phases.*" in read:
             return
@@ -359,7 +371,10 @@ def order_phases(workflow: Workflow, problems: Problems) -> list[str]:
 
 
 def _find_cycle(phases: Mapping[str, PhaseUse], name: str) -> tuple[str, ...]:
-    """Return the shortest path along `after` from a phase back to itself, without the end; empty without a cycle."""
+    """Return the shortest cycle along `after` that starts at a phase, or an empty path.
+
+    The phase is not repeated at the end.
+    """
     seen: set[str] = set()
     paths: list[tuple[str, ...]] = [(name,)]
     for path in paths:
@@ -373,7 +388,7 @@ def _find_cycle(phases: Mapping[str, PhaseUse], name: str) -> tuple[str, ...]:
 
 
 def check_repository(value: Value, problems: Problems) -> None:
-    """Report a literal folder outside of the project; symbolic links are checked when it is opened."""
+    """Report a literal folder outside of the project. Symbolic links are checked when the folder is opened."""
     folder = value.literal
     if not isinstance(folder, str):
         return

@@ -1,6 +1,6 @@
-"""Asks whether a run folder from another source may keep its models and its paths outside the project.
+"""Asks whether a run folder from another machine keeps its own models and its paths outside the project.
 
-The run's records are kept either way.
+The records of the run are kept in both cases.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ adopt = click.option(
 def resolve_adopt_option(
     loaded: LoadedWorkflow, run: StoredRun, adopt: bool | None, out: Output, *, can_ask: bool
 ) -> bool | None:
-    """Return the value of `--adopt`, or the user's answer in the terminal; None if there is nothing to decide.
+    """Return the value of `--adopt` or, if it is not set, the user's answer; None if there is nothing to decide.
 
     Raises SkillrunError if a decision is required and the user cannot be asked.
     """

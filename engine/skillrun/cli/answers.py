@@ -24,7 +24,7 @@ from skillrun.store.stored_run import StoredRun
 from skillrun.syntax.diagnostics import SkillrunError, UsageError
 
 PartialAnswers = dict[str, dict[str, Any]]
-"""Saved progress of an unfinished list of questions, by kind of progress and question number."""
+"""The saved progress of an unfinished list of questions, keyed by kind of progress and by question number."""
 
 
 async def answer_in_terminal(
@@ -32,7 +32,8 @@ async def answer_in_terminal(
 ) -> bool:
     """Ask in this terminal, submit the answers, and return whether there were any.
 
-    Continues from `partial`, and saves progress there. Raises SkillrunError as `submit_answers` does.
+    Continues from the progress in `partial`, and updates it. Raises SkillrunError if the questions were answered in the
+    meantime.
     """
 
     async def keep(kind: ProgressKind, number: str, value: Any) -> None:
@@ -55,11 +56,15 @@ def submit_answers(waiting: PendingQuestions, answers: Sequence[Answer], inbox: 
     """Submit answers to the run. Raises SkillrunError if the questions were answered in the meantime."""
     if not inbox.put(waiting, answers):
         message = f"the questions of {waiting.phase} were answered in another terminal"
-        raise SkillrunError(message, "the run uses those answers; yours were discarded")
+        raise SkillrunError(message, "the run uses the answers from the other terminal; yours were discarded")
 
 
 def select_prepared_answers(waiting: PendingQuestions, prepared: PreparedAnswers) -> list[Answer] | None:
-    """Return the answers in a file, or None if a required one is missing. Raises InvalidPreparedAnswer."""
+    """Return the prepared answers to the waiting questions; `{}` stands for a question that stays open.
+
+    Return None if no question has a prepared answer, or if some have none and may not be skipped. Raises
+    InvalidPreparedAnswer.
+    """
     question_set = QuestionSet(waiting.key, waiting.phase, waiting.questions)
     may_stay_open = waiting.may_skip or bool(waiting.enough)
     chosen = [
@@ -73,10 +78,11 @@ def select_prepared_answers(waiting: PendingQuestions, prepared: PreparedAnswers
 
 PICKUP_TIMEOUT: Final = 5.0  # seconds to wait until the process that executes the run has read the answers
 POLL_INTERVAL: Final = 0.1
-CANCELLED: Final = "cancelled"  # in a store: its questions are withdrawn
+CANCELLED: Final = "cancelled"  # status in a store; the questions of a cancelled run are withdrawn
 HELP: Final = """Answer the questions of RUN, in the terminal or from a file.
 
-If a process such as `skillrun dev` has the run open, it continues by itself. Otherwise use `skillrun resume RUN`."""
+If a process such as `skillrun dev` has the run open, the run continues by itself. Otherwise use
+`skillrun resume RUN`."""
 
 
 @click.command(help=HELP)
@@ -117,7 +123,10 @@ def _raise_nothing_to_answer(run: StoredRun, *, is_answered: bool) -> None:
 async def _collect_answers(
     open_questions: list[PendingQuestions], inbox: AnswerInbox, file: Path | None, out: Output
 ) -> list[PendingQuestions]:
-    """Return those that were answered, from the file or in the terminal. Raises SkillrunError without a terminal."""
+    """Return the questions that were answered, from the file or in the terminal.
+
+    Raises SkillrunError if the file answers none of them, and UsageError if the terminal is needed and missing.
+    """
     if file is not None:
         prepared = read_answers(file)
         answered_questions = []
@@ -129,7 +138,7 @@ async def _collect_answers(
             out.note(f"warning: no open question used the prepared answer `{name}`")
         if not answered_questions:
             raise SkillrunError(
-                f"{file} answers no open question", f"open questions: {_describe_questions(open_questions)}"
+                f"{file} answers none of the open questions", f"open questions: {_describe_questions(open_questions)}"
             )
         return answered_questions
     if not has_terminal():
@@ -152,10 +161,13 @@ def _describe_questions(open_questions: list[PendingQuestions]) -> str:
 
 
 def _report_progress(run: StoredRun, answered_questions: list[PendingQuestions], out: Output) -> int:
-    """Print how many answers were saved, or those that the run has read, and the next step; return the exit code."""
+    """Print how many answers were saved and the next step, and return the exit code.
+
+    If a process is executing the run, wait for it and print the answers that it has read.
+    """
     is_queued = (url := options.store_url()) and options.open_store(url).requeue(
         run.name
-    )  # also a run that is about to wait
+    )  # also requeues a run that is about to wait
     if not run.lease.is_held():
         out.line(f"answered: {count_noun(sum(len(each.questions) for each in answered_questions), 'question')}")
         if is_queued:
@@ -172,14 +184,14 @@ def _report_progress(run: StoredRun, answered_questions: list[PendingQuestions],
     if len(taken) == len(addresses):
         out.line("the run continues")
     elif run.lease.is_held():
-        out.line("the process that executes the run has not read the answers yet; it will when it reaches the question")
+        out.line("the process executing the run will read the answers when it reaches the question")
     else:
         out.line(f"next: {resume_command(run)}")
     return 0
 
 
 def _received_answers(run: StoredRun, addresses: set[str]) -> list[dict[str, Any]]:
-    """Return the latest `Answered` event of each address, unless the run has asked there again since."""
+    """Return the latest `Answered` event of each address, unless the run has asked at that address again since."""
     last = {event["address"]: event for event in run.events() if event["event"] in ("Asked", "Answered")}
     return [last[address] for address in sorted(addresses) if last[address]["event"] == "Answered"]
 

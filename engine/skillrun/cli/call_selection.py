@@ -23,7 +23,7 @@ _TURN: Final = re.compile(r"(\d+)\.(\d+)")
 
 @dataclass(frozen=True)
 class RunCalls:
-    """The calls of a run. `is_held`: a process is executing it, so calls without a reply may still get one."""
+    """The calls of a run. If `is_held`, a process is executing it, and calls without a reply may still get one."""
 
     name: str
     conversations: Sequence[Conversation]
@@ -32,18 +32,21 @@ class RunCalls:
     is_held: bool
     notes: Sequence[str]
     dropped: Mapping[str, str]
-    """Messages about items left out of a reply, by the address of its member without the round."""
+    """Messages about items that were left out of a reply, keyed by the member's address without the round."""
 
     def dropped_text(self, conversation: Conversation) -> str:
-        """Return the message about items left out of its reply; empty for a version before the latest."""
+        """Return the message about the items left out of a call's reply; empty unless this is the latest version."""
         address = "/".join(PER_ROUND_SUFFIX.sub("", part) for part in conversation.address.split("/"))
         return self.dropped.get(address, "") if conversation.is_latest else ""
 
 
 @dataclass(frozen=True)
 class CallSelector:
-    """The command-line arguments: a phase or an address; a step by its id or by (part of) its address; a member; and
-    which version of the prompt at an address, 0 for the latest."""
+    """The command-line arguments that select calls.
+
+    `phase` is a phase or the address of a call. `step` is the id of a step, or (part of) its address. `version` is the
+    number of the prompt at the address, 0 for the latest.
+    """
 
     phase: str
     step: str = ""
@@ -61,7 +64,7 @@ class CallSelector:
 
 
 def read_run_calls(run: StoredRun) -> RunCalls:
-    """Read the calls in the journal of a run. Raises SkillrunError if it cannot be read."""
+    """Return the calls in the journal of a run. Raises SkillrunError if the journal is missing or cannot be read."""
     if not run.has_journal:
         raise SkillrunError(
             f"{run.location} has no journal in `.run/`, so its prompts and replies are missing",
@@ -73,7 +76,7 @@ def read_run_calls(run: StoredRun) -> RunCalls:
     notes = [doubt] if doubt else []
     if wrong:
         notes.append(f"{wrong} records of requests are invalid and not shown")
-    phases: list[str] = []  # of the workflow at the last start; phases with calls or summaries follow
+    phases: list[str] = []  # those at the last start; other phases with calls or summaries are added below
     dropped: dict[str, str] = {}
     for event in run.events():
         if event["event"] == "RunStarted":
@@ -85,9 +88,9 @@ def read_run_calls(run: StoredRun) -> RunCalls:
 
 
 def select_calls(calls: RunCalls, selector: CallSelector) -> list[Conversation]:
-    """Return the conversations that match, one for each address: the latest, or the selected version.
+    """Return the matching conversations: for each address, the latest version or the selected one.
 
-    Raises UsageError, listing what exists.
+    Raises UsageError if none matches; its hint lists what exists.
     """
     at = selector if "/" not in selector.phase else _parse_address(calls, selector)
     in_phase = [each for each in calls.conversations if each.phase == at.phase]
@@ -98,7 +101,7 @@ def select_calls(calls: RunCalls, selector: CallSelector) -> list[Conversation]:
         names = list(dict.fromkeys(each.path.partition("/")[2] for each in in_phase))
         text = "/".join(filter(None, (at.step, at.member)))
         last = [part for name in names for part in name.split("/")]
-        shortest = dict.fromkeys(strip_markers(name) for name in names)  # without passes and items
+        shortest = dict.fromkeys(strip_markers(name) for name in names)  # names without passes and items
         hint = did_you_mean(at.member or at.step, last) or allowed_hint(list(shortest)[:MAX_NAMED])
         raise UsageError(f"`{at.phase}` of {calls.name} has no call at `{text}`", hint)
     chosen = [each for each in matches if (each.version == at.version if at.version else each.is_latest)]
@@ -111,7 +114,7 @@ def select_calls(calls: RunCalls, selector: CallSelector) -> list[Conversation]:
 
 
 def _parse_address(calls: RunCalls, selector: CallSelector) -> CallSelector:
-    """Parse an address, `workflow/phase/step/…` or without the workflow, as in `logs --json`."""
+    """Return the selector for an address such as `workflow/phase/step/…`; the workflow may be left out."""
     segments = selector.phase.split("/")
     if segments[0] not in calls.phases and len(segments) > 1:
         segments = segments[1:]
@@ -130,7 +133,10 @@ def _raise_unknown_phase(calls: RunCalls, phase: str) -> None:
 
 
 def _is_at_step(conversation: Conversation, step: str) -> bool:
-    """Whether a step id or part of an address matches; without a pass or item, any pass or item matches."""
+    """Whether the conversation is at `step`, which is a step's id or part of an address.
+
+    If `step` names no pass or item, every pass and item matches.
+    """
     if not step:
         return True
     wanted = step.strip("/").split("/")

@@ -16,10 +16,10 @@ from skillrun.store.conversations import Conversation, ConversationTurn, ToolUse
 from skillrun.syntax.diagnostics import indent_continuation, make_printable
 
 EXCERPT_LENGTH: Final = 60  # characters of a part in a table
-MAX_LINES: Final = 12  # of a tool result without `--full`
+MAX_LINES: Final = 12  # lines of a tool result that are shown without `--full`
 HEADER: Final = ("call", "model", "turns", "tokens in", "tokens out", "price", "")
 PART_LABELS: Final = {"assistant": "earlier reply"}
-"""Labels of messages without parts, from members that continue a conversation."""
+"""Labels of messages that are not divided into parts. Members that continue a conversation have such messages."""
 STOP_REASONS: Final = {
     "length": "truncated at the length limit",
     "refusal": "refused",
@@ -30,13 +30,13 @@ STOP_REASONS: Final = {
 
 
 def titled_blocks(request: Request) -> list[tuple[str, list[tuple[str, Block]]]]:
-    """Return the title of each message with its blocks, each named by its part or else by that title."""
+    """Return the title and the named blocks of each message. A block without a part has the title as its name."""
     titled = [("system", request.system), *((message.role, message.blocks) for message in request.messages)]
     return [(title, [(block.part or title, block) for block in blocks]) for title, blocks in titled]
 
 
 def prompt_lines(request: Request) -> Iterator[str]:
-    """Return the whole request as lines, with a title before each message."""
+    """Yield the lines of the whole request, with a title before each message."""
     tool_calls = [(), *(message.calls for message in request.messages)]
     for (title, blocks), calls in zip(titled_blocks(request), tool_calls, strict=True):
         yield f"──── {title} ────"
@@ -53,7 +53,7 @@ def prompt_lines(request: Request) -> Iterator[str]:
 
 
 def prompt_parts(request: Request) -> list[dict[str, Any]]:
-    """Return the parts of a prompt with tokens, text and what was left out; the tools and the schema are last."""
+    """Return each part of a prompt with its tokens, text and omissions. The tools and the schema come last."""
     parts = [
         {
             "part": PART_LABELS.get(name, name),
@@ -73,7 +73,7 @@ def prompt_parts(request: Request) -> list[dict[str, Any]]:
 
 
 def parts_table(parts: Sequence[dict[str, Any]]) -> list[str]:
-    """Return a table row for each part with its tokens and first words, followed by what was left out."""
+    """Return the lines of a table of the parts, with tokens and first words. Below each part are its omissions."""
     parts = [part for part in parts if part["text"]]  # a phase without criteria has an empty part
     rows = [[part["part"], f"{part['tokens']:,}", _excerpt(part["text"])] for part in parts]
     header, *lines = format_table(("part", "tokens", "begins"), rows, right=(1,))
@@ -102,7 +102,7 @@ def status_text(turn: ConversationTurn, *, is_held: bool) -> str:
 
 
 def conversation_usage(conversation: Conversation) -> tuple[Usage, float | None]:
-    """Return the usage and price of its replies; price None if any is unknown."""
+    """Return the total usage and price of a conversation's replies. The price is None if any price is unknown."""
     replies = [turn.reply for turn in conversation.turns if turn.reply is not None]
     prices = [reply.price for reply in replies]
     total = None if None in prices else sum(price for price in prices if price is not None)
@@ -110,14 +110,14 @@ def conversation_usage(conversation: Conversation) -> tuple[Usage, float | None]
 
 
 def call_label(conversation: Conversation) -> str:
-    """Return its path within the phase, with the attempt and version if there are several."""
+    """Return the call's path and attempt as `call_path` does, and its version if it has several."""
     several = conversation.versions > 1
     version = f", version {conversation.version} of {conversation.versions}" if several else ""
     return f"{call_path(conversation)}{version}"
 
 
 def call_path(conversation: Conversation) -> str:
-    """Return its path within the phase, with the attempt if it is not the first."""
+    """Return the call's path within its phase, with the attempt if it is not the first."""
     attempt = f", attempt {conversation.attempt}" if conversation.attempt > 1 else ""
     return f"{conversation.path.partition('/')[2]}{attempt}"
 
@@ -175,7 +175,7 @@ def _turn_data(turn: ConversationTurn) -> dict[str, Any]:
 
 
 def conversation_lines(conversation: Conversation, dropped: str = "", *, full: bool, is_held: bool) -> Iterator[str]:
-    """Return the conversation as text; whole prompts and long tool results only with `full`."""
+    """Yield the lines of a conversation. Whole prompts and long tool results are included only with `full`."""
     request = conversation.first.request
     label = call_label(conversation)
     in_round = f" · round {conversation.first.round}" if conversation.first.round != "1" else ""

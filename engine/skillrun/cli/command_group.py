@@ -49,7 +49,7 @@ class CommandGroup(click.Group):
     def resolve_for_completion(
         self, ctx: click.Context, name: str, rest: list[str]
     ) -> tuple[str, click.Command, list[str]]:
-        """Return the command whose completions apply. Runs and workflows are completed without importing it."""
+        """Return the command whose completions apply. Runs and workflows are completed without importing a command."""
         if not rest and name in self.entries and (first := self.entries[name].completes):
             from skillrun.cli.completers import FirstArgument
 
@@ -64,11 +64,11 @@ class CommandGroup(click.Group):
         from click.shell_completion import CompletionItem
 
         items = [CompletionItem(name, help=entry.help) for name, entry in self.entries.items()]
-        options = click.Command.shell_complete(self, ctx, incomplete)  # click.Group's would import every subcommand
+        options = click.Command.shell_complete(self, ctx, incomplete)  # that of click.Group imports all commands
         return [item for item in items if item.value.startswith(incomplete)] + options
 
 
 def import_command(place: str) -> click.Command:
-    """Import the command at `module:attribute`."""
+    """Return the command at the import path `module:attribute`."""
     command: click.Command = registry.import_object(place)
     return command

@@ -1,6 +1,7 @@
-"""Completes arguments in a shell: workflows, runs, phases, files. Functions have click's `shell_complete` signature.
+"""Completes arguments in a shell: workflows, runs, phases and files.
 
-`completion.py` filters out names that are not safe on a command line.
+The functions can be passed to click as `shell_complete`. `completion.py` filters out names that are not safe on a
+command line.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ Completer = Callable[[click.Context, click.Parameter, str], Items]
 
 
 def items_with_prefix(incomplete: str, values: Iterable[Any]) -> Items:
-    """Return the values that start with the text."""
+    """Return completion items for the values that start with `incomplete`."""
     return [CompletionItem(str(value)) for value in values if str(value).startswith(incomplete)]
 
 
@@ -45,7 +46,7 @@ def workflows_or_phases(context: click.Context, parameter: click.Parameter, inco
 
 
 def run_phases(context: click.Context, _parameter: click.Parameter, incomplete: str) -> Items:
-    """Complete phases of the workflow of the named run."""
+    """Complete phases of the named run's workflow."""
     from skillrun.cli.options import open_run
 
     state = open_run(context.params["run"], _runs_folder(context)).state()
@@ -53,7 +54,7 @@ def run_phases(context: click.Context, _parameter: click.Parameter, incomplete: 
 
 
 def phases(context: click.Context, _parameter: click.Parameter, incomplete: str) -> Items:
-    """Complete phases of the workflow in the argument before."""
+    """Complete phases of the workflow in the previous argument; with `--run`, complete nothing."""
     return [] if context.params.get("run") else workflow_phases(context.params["workflow"], incomplete)
 
 
@@ -78,7 +79,7 @@ def files(_context: click.Context, _parameter: click.Parameter, incomplete: str)
 
 
 class FirstArgument(click.Command):
-    """Completes the first argument of a command, and loads the command only to complete its flags."""
+    """Completes the first argument of a command. The command is loaded only to complete its flags."""
 
     def __init__(self, name: str, names: str, load: Callable[[], click.Command | None]) -> None:
         argument = click.Argument([names], shell_complete={"runs": runs, "workflows": workflows}[names])

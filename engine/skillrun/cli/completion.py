@@ -20,8 +20,8 @@ from skillrun.cli.output import Output
 from skillrun.cli.registry import COMPLETION_VARIABLE
 from skillrun.syntax.diagnostics import make_printable
 
-PLAIN_WORD: Final = re.compile(r"(?P<flag>-{0,2})\w[\w./+@-]*")  # a word or a flag; no shell expands it
-MAX_HELP_LENGTH: Final = 70  # characters of the description of a word
+PLAIN_WORD: Final = re.compile(r"(?P<flag>-{0,2})\w[\w./+@-]*")  # a word or flag that no shell expands
+MAX_HELP_LENGTH: Final = 70  # characters of a word's description
 
 
 class _PlainWordCompletion(ShellComplete):
@@ -76,12 +76,12 @@ def completion(shell: str) -> int:
 
 
 def complete(program: click.Command, instruction: str) -> int:
-    """Print the completions at the end of the command line, or nothing after an error; return the exit code."""
+    """Print the completions for the end of the command line, and return the exit code. On an error, print nothing."""
     shell = instruction.removesuffix("_complete")
     if shell not in SHELLS:
         return 1
     try:
-        with redirect_stdout(StringIO()), redirect_stderr(StringIO()):  # hides the problems of files
+        with redirect_stdout(StringIO()), redirect_stderr(StringIO()):  # hides messages about invalid files
             words = SHELLS[shell](program, {}, "skillrun", COMPLETION_VARIABLE).complete()
     except Exception:  # noqa: BLE001 (an error must not disturb the command line)
         return 1

@@ -1,4 +1,4 @@
-"""Differences between structured replies and between texts, and their lines in the terminal."""
+"""Finds the differences between two structured replies or two texts, and formats them as lines for the terminal."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from skillrun.cli.call_view import indent_lines
 from skillrun.cli.formatting import count_noun, yaml_line
 
 IDS: Final = ("id", "name", "title")
-"""Fields that identify records in two lists; the first that all records have is used."""
+"""Fields that can identify the records of two lists. The first one that is unique in both lists is used."""
 
 
 class FieldDifference(NamedTuple):
-    """A field that differs between two values. `in_before`, `in_after`: whether the value has the field."""
+    """A field that differs between two values. `in_before` and `in_after` say which of them has the field."""
 
     path: str
     before: Any
@@ -30,7 +30,7 @@ def text_difference(before: str, after: str, context: int = 1) -> list[str]:
 
 
 def value_differences(before: Any, after: Any, path: str = "") -> Iterator[FieldDifference]:
-    """Return the fields that differ between two JSON values; list items are matched by id, or else aligned."""
+    """Yield the fields that differ between two JSON values. List items are matched by id or, without ids, aligned."""
     if isinstance(before, dict) and isinstance(after, dict):
         for key in dict.fromkeys([*before, *after]):
             place = f"{path}.{key}" if path else str(key)
@@ -84,7 +84,7 @@ def _key(item: Any) -> str:
 
 
 def json_value(text: str) -> dict[str, Any] | list[Any] | None:
-    """Parse a text, also in a code fence, as a JSON object or list; return None if it is neither."""
+    """Return the JSON object or list that a text contains, with or without a code fence; None if it is neither."""
     inside = text.strip()
     if inside.startswith("```") and inside.endswith("```") and "\n" in inside:
         inside = inside.partition("\n")[2].removesuffix("```")
@@ -97,7 +97,7 @@ def json_value(text: str) -> dict[str, Any] | list[Any] | None:
     return value if isinstance(value, dict | list) else None
 
 
-MAX_LINES: Final = 40  # of one difference without `--full`
+MAX_LINES: Final = 40  # lines of one difference that are shown without `--full`
 MAX_VALUE_LENGTH: Final = 100  # characters of a displayed value
 
 
@@ -114,7 +114,7 @@ def field_lines(field: FieldDifference, *, full: bool) -> Iterator[str]:
 
 
 def truncate_lines(lines: Sequence[str], *, full: bool) -> Iterator[str]:
-    """Return the lines, indented; without `full` only the first, and how many more there are."""
+    """Yield the lines, indented. Without `full`, yield only the first lines, and a line that counts the others."""
     shown_lines = lines if full else lines[:MAX_LINES]
     yield from (line for text in shown_lines for line in indent_lines(text))
     if len(shown_lines) < len(lines):

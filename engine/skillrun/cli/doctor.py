@@ -29,7 +29,7 @@ NO_MODEL_HINT: Final = "set the key of a provider, or install xllamacpp"
 
 @dataclass(frozen=True)
 class Finding:
-    """`state`: ok, note (optional), warning (may break the program), or missing."""
+    """The result of a check. `state` is ok, note (optional), warning (may break the program), or missing."""
 
     state: str
     what: str
@@ -79,7 +79,7 @@ def _check_library_files(library: Library) -> Finding:
 
 
 def _check_models(catalogue: Catalogue, cache: Path) -> Iterator[Finding]:
-    """Check the keys, the models of the tiers, and the weights of the embedded model."""
+    """Yield findings about the keys, the models of the tiers, and the weights of the embedded model."""
     for provider in catalogue.providers.values():
         if provider.key:
             state, text = ("ok", "set") if provider.is_configured(os.environ) else ("note", "not set")
@@ -114,7 +114,7 @@ def _check_models(catalogue: Catalogue, cache: Path) -> Iterator[Finding]:
 
 
 def _check_writable(label: str, folder: Path) -> Finding:
-    """Check that the folder, or its nearest existing parent, is writable."""
+    """Return the finding whether the folder, or its nearest existing parent, is writable."""
     existing = next(parent for parent in (folder.absolute(), *folder.absolute().parents) if parent.exists())
     if existing.is_dir() and os.access(existing, os.W_OK | os.X_OK):
         return Finding("ok", label, str(folder))

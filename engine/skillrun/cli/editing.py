@@ -35,7 +35,10 @@ async def edit_file(path: Path) -> bool:
 
 
 def _editor_command() -> list[str]:
-    """Return the command in `$VISUAL` or `$EDITOR`, or an installed editor. Raises SkillrunError."""
+    """Return the command in `$VISUAL` or `$EDITOR`, or the first default editor that is installed.
+
+    Raises SkillrunError if there is none.
+    """
     setting = os.environ.get("VISUAL") or os.environ.get("EDITOR")
     if setting:
         try:

@@ -31,7 +31,7 @@ from skillrun.syntax.diagnostics import SkillrunError, indent_continuation
 
 
 def execute(request: RunRequest, out: Output) -> int:
-    """Start a run, and return the exit code."""
+    """Execute a new run, and return the exit code."""
     loaded, inputs = request.loaded, request.inputs
     if not check_questions_answerable(request, out):
         return 1
@@ -86,7 +86,7 @@ def _note_similar_run(runs: Store, name: str, out: Output) -> None:
 
 @dataclass
 class CallCounter:
-    """Counts the calls that this process has made, and those whose reply it has taken from the journal."""
+    """Counts the calls that this process has made, and the calls whose replies it has reused from the journal."""
 
     made: int = 0
     reused: int = 0
@@ -136,7 +136,7 @@ def execute_session(
 
     try:
         asyncio.run(run_with_view())
-    except KeyboardInterrupt:  # at a question; the cancelled run has saved its state
+    except KeyboardInterrupt:  # Ctrl-C at a question; the cancelled run has saved its state
         if not outcomes:
             raise
     try:
@@ -147,7 +147,7 @@ def execute_session(
 
 
 def check_questions_answerable(request: RunRequest, out: Output) -> bool:
-    """Check the prepared answers, and return whether an unattended run can answer all its questions."""
+    """Check the prepared answers. If the run is unattended and a question has no answer, print why and return False."""
     program = request.loaded.program
     prepared = request.answer_options.load_prepared_answers()
     exit_on_errors(check_answers(program, prepared), out)
@@ -163,7 +163,7 @@ def check_questions_answerable(request: RunRequest, out: Output) -> bool:
 def _print_outcome(outcome: Outcome, runs: Store, name: str, out: Output, calls: CallCounter | None) -> None:
     """Print the status, the artifacts, the usage and the next command.
 
-    `calls` are those of a process that resumed the run; the usage is that of all processes.
+    If this process resumed the run, `calls` counts its calls. The usage is the total of all processes.
     """
     summary: dict[str, Any] = {"run": name, "artifacts": []}
     with suppress(SkillrunError, OSError):  # the run was deleted, as the outcome says

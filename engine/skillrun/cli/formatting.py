@@ -29,12 +29,12 @@ def format_duration(seconds: float) -> str:
 
 
 def count_noun(number: int, what: str) -> str:
-    """`1 call`, `2 calls`."""
+    """Return a number with its noun, such as `1 call` or `2 calls`."""
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def format_usage(usage: Data) -> str:
-    """`12 calls, 34,000 tokens in (60 % cached), 5,600 out, $0.42; 2 more without a reply`."""
+    """Return usage as text: `12 calls, 34,000 tokens in (60 % cached), 5,600 out, $0.42; 2 more without a reply`."""
     input_tokens = usage["input"]
     cached = round(100 * usage["cache_read"] / input_tokens) if input_tokens else 0
     share = f" ({cached} % cached)" if cached else ""
@@ -55,17 +55,17 @@ def phase_status_text(status: str) -> str:
 
 
 def status_line(status: str, reason: str) -> str:
-    """`failed: reason`; a reason equal to the status is left out."""
+    """Return a status with its reason, as in `failed: reason`; a reason equal to the status is left out."""
     return f"{status}{reason_suffix(reason if reason != status else '')}"
 
 
 def phase_label(entry: Data) -> str:
-    """The phase of an entry, with its round after the first."""
+    """Return the phase of an entry, with its round unless that is the first."""
     return str(entry["phase"]) if entry["round"] == 1 else f"{entry['phase']} (round {entry['round']})"
 
 
 def yaml_line(value: Any) -> str:
-    """Return a value as YAML on one line; a string unchanged."""
+    """Return a value as YAML on one line; a string is returned unchanged."""
     if isinstance(value, str):
         return value
     import yaml
@@ -75,7 +75,7 @@ def yaml_line(value: Any) -> str:
 
 
 def format_pairs(values: Data) -> str:
-    """`strong = anthropic:claude-…, fast = …`."""
+    """Return names with values, as in `strong = anthropic:claude-…, fast = …`."""
     return ", ".join(f"{name} = {yaml_line(value)}" for name, value in values.items())
 
 
@@ -109,7 +109,8 @@ ANSWER_SOURCES: Final[Data] = {
 def format_event(event: Data) -> str:
     """Return the text of an event; empty if it is not displayed.
 
-    Further lines are indented: they can contain a model's text, and only the program's own lines start at the margin.
+    Lines after the first are indented, because they can contain a model's text: only the program's own lines start at
+    the margin.
     """
     write = EVENT_FORMATTERS.get(str(event.get("event")))
     lines = write(event) if write is not None else ""
@@ -146,7 +147,7 @@ def _format_questions(event: Data) -> list[str]:
 def _format_answers(event: Data) -> list[str]:
     """Return a line for each source of answers, and one for comments on unanswered questions.
 
-    Answers without a source, from older runs, count as the user's.
+    Answers without a source come from older runs, and count as the user's.
     """
     if event["replayed"]:
         return []
@@ -164,7 +165,7 @@ def _format_answers(event: Data) -> list[str]:
 
 
 def _prepared_name(event: Data, id_: str) -> str:
-    """Return the key of the question in a file of prepared answers; several passes can share one answer."""
+    """Return the key of a question in a file of prepared answers. Several passes of a step can share a key."""
     from skillrun.questions.prepared_answers import (
         unique_answer_key,  # a slow import
     )

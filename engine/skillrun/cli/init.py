@@ -60,7 +60,7 @@ def init(folder: Path, json: bool) -> int:
 
 
 def _repository_above(folder: Path) -> Path | None:
-    """Return the root of the repository around the folder; None if there is none, or the folder is the root."""
+    """Return the root of the repository that contains the folder; None if it is in no repository, or is the root."""
     place = folder.resolve()
     if os.path.lexists(place / ".git"):
         return None

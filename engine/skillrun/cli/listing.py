@@ -21,7 +21,7 @@ from skillrun.syntax.reading import is_outside, open_file
 
 FOLDERS: Final = {"workflows": "workflows", "protocols": "skills/protocols", "roles": "roles"}
 HEAD_BYTES: Final = 4_000  # bytes at the start of a file that usually contain its description
-# A one-line description that is a plain string in YAML: most files need no YAML parser.
+# Matches a one-line description that is a plain string in YAML, so that most files need no YAML parser.
 _PLAIN: Final = re.compile(
     rb"\A---\r?\n(?:[a-z]+: [A-Za-z0-9_-]+\r?\n)*description: ([A-Za-z]+,? [A-Za-z0-9 ,.;()/+-]*)\r?\n(?=[A-Za-z-])"
 )
@@ -48,7 +48,7 @@ def listing(json: bool) -> int:
 
 
 def list_files(project: Path, folder: str) -> list[ListedFile]:
-    """Return the markdown files of a folder, sorted by name, each from the first root that has it."""
+    """Return the markdown files in this folder of all roots, sorted by name; of equal names, only the first."""
     by_name: dict[str, ListedFile] = {}
     for root in search_path(project):
         for path in (root.path / folder).glob("[!.]*.md") if not is_outside(root.path / folder, root.boundary) else ():

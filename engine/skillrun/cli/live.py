@@ -118,20 +118,20 @@ class RunProgress:
 
 
 def _call_label(call: CallStarted) -> str:
-    """The member, after the items of the `each` steps around the call."""
+    """Return the member, preceded by the items of the `each` steps that contain the call."""
     items = enclosing_items(call.address)
     return f"{items} · {call.member}" if items else call.member
 
 
 def _parent_path(phase: str) -> str:
-    """The path of the step that runs the phase's workflow; empty for the workflow of the run."""
+    """Return the path of the step that runs the phase's workflow; empty if this is the run's own workflow."""
     return phase.rpartition("/")[0]
 
 
 class PlainView:
-    """Prints a line for each relevant event. Lines are held back while the terminal asks.
+    """Prints a line for each relevant event. Lines are held back while the terminal shows a question.
 
-    A question is printed once it is answered; the final lines of the run list the open ones.
+    A question is printed only when it is answered; the last lines of the run list the open questions.
     """
 
     def __init__(self, out: Output) -> None:
@@ -178,7 +178,7 @@ class PlainView:
 
     @contextmanager
     def hold_output(self) -> Iterator[None]:
-        """Keep the terminal free for a question."""
+        """Hold lines back during the block, so that the terminal is free for a question."""
         self._held = []
         try:
             yield
@@ -189,7 +189,7 @@ class PlainView:
 
 
 class QuietView(PlainView):
-    """Prints a line for each evaluated phase and each warning."""
+    """Prints only warnings and the events in `QUIET_EVENTS`, without skipped phases."""
 
     def on_event(self, event: Event) -> None:
         if isinstance(event, PhaseEnded) and event.status == "skipped":
@@ -227,7 +227,7 @@ class LiveView(PlainView):
             with super().hold_output():
                 yield
         finally:
-            self.live = self._create_display()  # the previous one would erase lines of the question
+            self.live = self._create_display()  # the stopped display would erase lines of the question
             self.live.start()
 
     def _render(self) -> RenderableType:

@@ -40,9 +40,9 @@ def open_library(project: Path | None = None) -> Library:
 
 
 def open_catalogue(library: Library, *, trusted: bool = False) -> Catalogue:
-    """Return the catalogue of a library without problems. Providers with untrusted settings are blocked.
+    """Return the model catalogue of a library, which must not have problems.
 
-    `trusted`: treat all settings of the project as trusted.
+    Providers with untrusted settings are blocked. With `trusted`, all settings of the project count as trusted.
     """
     from skillrun.library.privileged_settings import origins
     from skillrun.models.catalogue import Catalogue
@@ -55,7 +55,7 @@ def open_catalogue(library: Library, *, trusted: bool = False) -> Catalogue:
 
 
 def _untrusted_providers(library: Library, catalogue: Catalogue) -> dict[str, str]:
-    """Return the reason for each blocked provider, by name."""
+    """Return why each blocked provider is blocked, keyed by provider."""
     reasons: dict[str, str] = {}
     for setting in untrusted_settings(library):
         moved = setting.key.endswith(".base_url") and catalogue.providers[setting.provider].origin != setting.location
@@ -84,14 +84,14 @@ def cache_folder() -> Path:
 
 @dataclass(frozen=True)
 class Script:
-    """Replies of a scripted model, and their file."""
+    """The replies of a scripted model, and the file that contains them."""
 
     rules: Sequence[Rule]
     path: Path
 
     @property
     def command_flags(self) -> dict[str, str]:
-        """The flag for the same replies, with its value."""
+        """The flag that selects this script on a command line, with its value."""
         return {"--script": quote(str(self.path))}
 
 
@@ -106,7 +106,7 @@ class LoadedWorkflow:
     def build_session(
         self, gateway: Gateway, responder: Responder, listener: Listener | None = None, cache: Path | None = None
     ) -> Session:
-        """Return the session for a run; without a `cache` no provider's list of models is requested."""
+        """Return the session for a run. Without a `cache`, no list of models is requested from a provider."""
         from skillrun.runtime.run import Session
 
         listeners = [listener] if listener is not None else []
@@ -126,9 +126,9 @@ class LoadedWorkflow:
         return replace(self, program=self.program.copy_for_thread())
 
     def check_worker(self, override: str, inputs: Mapping[str, Any], pinned: Mapping[str, str]) -> None:
-        """Raise SkillrunError if this machine lacks a key for a run, including its `pinned` models.
+        """Raise SkillrunError if this machine lacks a key that the run or one of its `pinned` models needs.
 
-        The embedded model is not a fallback here, since another machine may have the key.
+        The embedded model does not replace a missing key here, since another machine may have the key.
         """
         from skillrun.syntax.diagnostics import SkillrunError
 
@@ -146,9 +146,9 @@ class LoadedWorkflow:
         keys: bool,
         pinned: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        """Raise UsageError for an unknown model, and with `keys` SkillrunError for a missing key.
+        """Raise UsageError if a model is unknown.
 
-        The embedded model needs an extra instead of a key.
+        With `keys`, raise SkillrunError if a key is missing or, for the embedded model, its extra is not installed.
         """
         from skillrun.installation import extra_hint, has_local_model
         from skillrun.library.input_names import referenced_models
@@ -163,16 +163,21 @@ class LoadedWorkflow:
             provider = self.catalogue.providers.get(resolved.provider)
             if keys and name in required_names and provider and not provider.is_configured(os.environ):
                 hint = f"set {provider.key}, or use another model with `--model`; `skillrun models` lists them"
-                raise SkillrunError(f"`{name}` is {resolved.model}, but {provider.key} is not set", hint)
+                raise SkillrunError(
+                    f"`{name}` needs a key: it is {resolved.model}, and {provider.key} is not set", hint
+                )
             if keys and name in required_names and provider and provider.kind == "embedded" and not has_local_model():
-                message = f"`{name}` is {resolved.model}, which needs xllamacpp, but xllamacpp is not installed"
+                message = f"`{name}` cannot be used: it is {resolved.model}, which needs xllamacpp (not installed)"
                 variables = [each.key for each in self.catalogue.providers.values() if each.strong and each.key]
                 raise SkillrunError(message, f"set {' or '.join(variables)}, or install it: {extra_hint('local')}")
 
     def resolve_models(
         self, override: str, pinned: Mapping[str, str] = MappingProxyType({}), extra_names: Iterable[str] = ()
     ) -> dict[str, ResolvedModel]:
-        """Resolve each tier and each model of a role; `pinned` has the models of a run that resumes."""
+        """Return the resolved model of each tier, of each role, and of each name in `extra_names`.
+
+        `pinned` has the models that a resumed run already uses.
+        """
         library = self.program.library
         role_paths = [source.path for source in library.files.values() if source.path.parent.name == "roles"]
         roles = [role for path in role_paths if (role := library.role(path.stem)) is not None]
@@ -185,7 +190,7 @@ class LoadedWorkflow:
     def open_gateway(
         self, script: Script | None, progress: Callable[[str], None], limits: ConcurrencyLimits | None = None
     ) -> Gateway:
-        """Open the gateway to the models, or to a script's replies. `limits` counts calls across gateways."""
+        """Return a gateway to the models or to a script's replies. `limits` bounds the calls of several gateways."""
         from skillrun.models.gateway import open_gateway
         from skillrun.models.scripted import ScriptedGateway
 
@@ -233,12 +238,15 @@ def require_workflow(name: str, library: Library) -> None:
 
 
 def other_project_hint(name: str) -> str:
-    """Return the hint for a workflow in an enclosing project of another user; empty if there is none."""
+    """Return the hint for a workflow that exists in an enclosing project of another user; empty if it does not."""
     project = foreign_project()
     if project is None or not (project / "workflows" / f"{name}.md").is_file():
         return ""
     folder = quote(str(relative_to_cwd(project)))
-    return f"{project} has it, but belongs to another user; if you trust it, run the command there: `cd {folder}`"
+    return (
+        f"{project} has it, but is ignored because another user owns it; "
+        f"if you trust this project, run the command there: `cd {folder}`"
+    )
 
 
 def problems_for_display(library: Library) -> list[Problem]:
@@ -247,7 +255,7 @@ def problems_for_display(library: Library) -> list[Problem]:
 
 
 def prefix_problem_paths(problems: Iterable[Problem], folder: str) -> list[Problem]:
-    """Prefix the paths of problems in project files with the project's folder."""
+    """Return the problems, with the project's folder before the paths of project files."""
     outside = ("~config/", "skillrun:")
     return [
         problem
@@ -271,7 +279,7 @@ def exit_on_errors(problems: Iterable[Problem], out: Output, consequence: str = 
 
 
 def load_script(path: Path | None, out: Output) -> Script | None:
-    """Read the replies of a scripted model; print problems, and exit if any is an error."""
+    """Return the replies of a scripted model; print problems, and exit if any is an error."""
     from skillrun.models.scripted import read_script as rules_in
     from skillrun.syntax.diagnostics import Problems
     from skillrun.syntax.document import read_yaml

@@ -1,4 +1,4 @@
-"""`skillrun logs`: prints the events of a run from its transcript; `-f` follows it."""
+"""`skillrun logs`: prints the events in a run's transcript; with `-f`, it also waits for new events."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def logs(run: str, follow: bool, runs: Path, json: bool) -> int:
 
 
 def _wait_for_start(run: str, runs: Path, out: Output) -> StoredRun:
-    """Return the run, once a worker has started it. Prints what it waits for when that changes."""
+    """Return the run once a worker has started it. Until then, print the reason for waiting each time it changes."""
     last_message = ""
     while True:
         try:

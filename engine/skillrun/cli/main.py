@@ -117,7 +117,7 @@ class Skillrun(CommandGroup):
 
 
 def _installed_commands() -> dict[str, str]:
-    """The commands that installed packages add. A built-in command has priority."""
+    """Return the commands that installed packages add, with import paths. Built-in commands have priority."""
     return {name: place for name, place in registry.names("commands").items() if name not in RESERVED_NAMES}
 
 

@@ -52,7 +52,7 @@ def _placeholder_values(kind: str, name: str) -> dict[str, str]:
     area, slash, own_name = name.rpartition("/")
     if kind == "phase":
         if not slash:
-            raise UsageError(f"`{name}` does not name the phase's workflow", f"`skillrun new phase WORKFLOW/{name}`")
+            raise UsageError(f"`{name}` lacks the phase's workflow", f"`skillrun new phase WORKFLOW/{name}`")
         if area in OTHER_AREAS:
             raise UsageError(f"`{area}` is not the folder of a workflow", OTHER_AREAS[area])
     parts = (area, own_name) if kind == "phase" else (name,)
@@ -69,7 +69,7 @@ def _placeholder_values(kind: str, name: str) -> dict[str, str]:
 
 
 def _check_unused(project: Path, kind: str, name: str, files: dict[str, str]) -> None:
-    """Raise UsageError if one of the files exists in the project, or would override one on the search path."""
+    """Raise UsageError if a file exists in the project, or would override another file on the search path."""
     for path in files:
         if has_file(project, path):
             raise UsageError(
@@ -77,12 +77,16 @@ def _check_unused(project: Path, kind: str, name: str, files: dict[str, str]) ->
             )
         for root in search_path(project):
             if (root.path / path).is_file():
-                hint = "choose another name" if root.name == "user" else f"`skillrun eject {path}` copies it to edit"
+                hint = (
+                    "choose another name"
+                    if root.name == "user"
+                    else f"`skillrun eject {path}` makes a copy for you to edit"
+                )
                 raise UsageError(f"the {kind} `{name}` already exists: {root.label}{path}", hint)
 
 
 def _next_steps(project: Path, kind: str, name: str) -> list[str]:
-    """Return the next steps."""
+    """Return the commands and edits that the user can do next."""
     area, _, own = name.rpartition("/")
     use = {
         "workflow": f'skillrun {name} "…" --model scripted:default',

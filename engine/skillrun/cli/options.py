@@ -58,7 +58,7 @@ class QueueNameType(click.ParamType[str]):
 
 
 def _parse_budget(_context: click.Context, _parameter: click.Parameter, text: str) -> dict[str, float]:
-    """Parse limits such as `calls=20,price=1.5`."""
+    """Return limits parsed from a text such as `calls=20,price=1.5`."""
     from skillrun.library.settings import LIMIT_NAMES
     from skillrun.syntax.diagnostics import allowed_hint, did_you_mean
 
@@ -74,12 +74,14 @@ def _parse_budget(_context: click.Context, _parameter: click.Parameter, text: st
         except ValueError:
             limits[name] = -1
         if not 0 <= limits[name] < math.inf:
-            raise click.BadParameter(f"`{name}` is `{amount}`, not a number of at least 0. Example: `{name}=100`.")
+            raise click.BadParameter(
+                f"`{name}` cannot be `{amount}`; use a number of at least 0. Example: `{name}=100`."
+            )
     return limits
 
 
 def _resolve_runs_folder(context: click.Context, parameter: click.Parameter, runs: Path) -> Path:
-    """Return the folder of the runs; the default is in the project. Raises UsageError."""
+    """Return the folder of the runs. Raises UsageError if the default folder is a link to outside the project."""
     from click.core import ParameterSource
 
     is_explicit = context.get_parameter_source(str(parameter.name)) is not ParameterSource.DEFAULT
@@ -109,7 +111,7 @@ store = click.option(
 
 
 def runs_folder_as(name: str) -> Callable[[Any], Any]:
-    """Return the options `--out` and `--store`; the folder is passed as the parameter `name`."""
+    """Return a decorator that adds the options `--out` and `--store`. The folder is passed as the parameter `name`."""
     folder = click.option(
         "--out",
         name,
@@ -141,13 +143,15 @@ script = click.option(
 model = click.option(
     "--model", default="", metavar="NAME", envvar="SKILLRUN_MODEL", help="Use this model for every call."
 )
-share = click.option("--share", is_flag=True, help="Let other users read the run's files, as your umask allows.")
+share = click.option(
+    "--share", is_flag=True, help="Let other users read the run's files, within the limits of your umask."
+)
 version = click.option(
     "--version",
     type=click.IntRange(min=1),
     default=None,
     metavar="N",
-    help="Use prompt number N of a call that has several, from rounds or edits. Default: the latest.",
+    help="If a call has several prompts, from rounds or edits, use number N. Default: the latest.",
 )
 budget = click.option(
     "--budget",
@@ -159,7 +163,7 @@ budget = click.option(
 
 
 def select_store(runs: Path) -> Store:
-    """Return the store at the configured URL, or else the folder."""
+    """Return the store at the configured URL or, without a URL, the store in the folder."""
     url = store_url()
     if url:
         return open_store(url).runs
@@ -169,7 +173,7 @@ def select_store(runs: Path) -> Store:
 
 
 def open_store(url: str) -> SharedStore:
-    """Open the store at a URL with the registered extension. Raises SkillrunError."""
+    """Return the store at a URL, opened by the registered extension. Raises SkillrunError."""
     from skillrun.registry import load
 
     store: SharedStore = load("stores", "postgres")(url)
@@ -206,7 +210,7 @@ def call_limits(runs: Store) -> ConcurrencyLimits | None:
 
 
 def locate_run(run: str, runs: Path) -> tuple[Store, str]:
-    """Return the store of a run, given by its slug or the path of its folder, and its name there."""
+    """Return the store that contains a run, and the run's name in it. `run` is a slug, or the path of a folder."""
     from skillrun.store.local.local_store import LocalStore
 
     folder = run_folder_path(run, runs)
@@ -214,12 +218,12 @@ def locate_run(run: str, runs: Path) -> tuple[Store, str]:
 
 
 def run_folder_path(run: str, runs: Path) -> Path:
-    """Return the folder of a run, given by its slug or the path of its folder."""
+    """Return the folder of a run. `run` is its slug, or the path of its folder."""
     return Path(run).absolute() if os.sep in run else (runs / run).absolute()
 
 
 def open_run(run: str, runs: Path) -> StoredRun:
-    """Open a run, given by its slug or the path of its folder. Raises UsageError."""
+    """Return a run. `run` is its slug, or the path of its folder. Raises UsageError."""
     run_store, name = locate_run(run, runs)
     return run_store.open_run(name)
 
@@ -238,5 +242,5 @@ def _resolve_path_value(value: str | list[str], field: Field) -> str | list[str]
 
 
 def parameter_name(field: Field) -> str:
-    """Return the parameter name of a workflow input, which differs from those of all options."""
+    """Return the parameter name of a workflow input. It differs from the names of all options."""
     return INPUT_PREFIX + field.name.replace("-", "_")

@@ -1,6 +1,6 @@
-"""Performs a dry run on the scripted model: calls, tokens and price per phase, and every request.
+"""Performs a dry run on the scripted model. It yields the calls, tokens and price of each phase, and every request.
 
-Reply lengths are measured in finished runs, or estimated.
+Reply lengths are taken from measurements of finished runs, or estimated.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ SIZES_NOTE: Final = (
     "Reply lengths and turns with tools: {measured} of {steps} measured in finished runs (`skillrun sizes`), "
     "the rest estimated."
 )
-SUMMARY_SUFFIX: Final = f"/summary/{TIER}"  # in the address of a call that summarises a phase, followed by the attempt
+SUMMARY_SUFFIX: Final = f"/summary/{TIER}"  # in the address of a call that summarises a phase, before the attempt
 BRANCHES_NOTE: Final = "Branches are guessed; the real run may differ."
 
 
 @dataclass
 class AutoResponder:
-    """Answers the questions of a dry run with given answers by id, prepared answers, defaults, or the first choice.
+    """Answers the questions of a dry run from `given`, prepared answers and defaults, or else with the first choice.
 
-    `choices_by_question` collects the choices of each question, by its id.
+    `given` is keyed by question id, and so is `choices_by_question`, which collects the choices of each question.
     """
 
     given: Mapping[str, Any] = field(default_factory=dict)
@@ -56,7 +56,7 @@ class AutoResponder:
     resume_flags: Mapping[str, str] = field(default_factory=dict)
 
     async def ask(self, question_set: QuestionSet, *, interactive: bool = True) -> list[Answer]:  # noqa: ARG002 (no user is asked)
-        """Return an answer to each question. Without a default, it is the first choice."""
+        """Return an answer to each question, and collect the choices."""
         for question in question_set.questions:
             if choices_of(question):
                 self.choices_by_question[str(question["id"])] = choices_of(question)
@@ -89,7 +89,7 @@ class AutoResponder:
 
 @dataclass(frozen=True)
 class ExpectedSizes:
-    """Expected sizes of calls, measured by step in finished runs, or else the configured default."""
+    """The expected sizes of calls: the size measured for a step in finished runs or, without one, the default."""
 
     by_step: Mapping[str, ReplySize]
     default: ReplySize
@@ -105,9 +105,9 @@ class ExpectedSizes:
 
 
 class PaddedScriptedGateway(ScriptedGateway):
-    """Repeats generated text up to the expected length, since later prompts may contain it.
+    """A scripted gateway that repeats generated text up to the expected length, since later prompts may contain it.
 
-    A structured reply is unchanged, and counts with its expected length.
+    A structured reply is unchanged, but its usage is that of a reply with the expected length.
     """
 
     def __init__(self, expected: ExpectedSizes, *given: Any, **more: Any) -> None:
@@ -139,19 +139,19 @@ class RunPreview:
     phases: Mapping[str, UsageTotals]
     total: UsageTotals
     usage_by_each: Mapping[str, tuple[int, UsageTotals]]
-    """By path of an `each` step, the number of items in the dry run, and their total usage."""
+    """The number of items of each `each` step in the dry run, and their total usage. Keyed by the step's path."""
     tool_turns: Mapping[str, int]
-    """Expected tool turns by phase."""
+    """Expected tool turns, keyed by phase."""
     steps: int
     """Number of steps that call a model."""
     measured_steps: int
-    """Number of those with measured reply sizes."""
+    """Number of steps that call a model and have measured reply sizes."""
     summary_calls: int
     """Number of calls that summarise a phase for later phases."""
     requests: list[tuple[str, Request]]
     models: Mapping[str, str]
     provider_addresses: Mapping[str, str]
-    """The address of each provider of these models."""
+    """The address of each provider that `models` use."""
 
 
 async def preview_run(
@@ -165,7 +165,7 @@ async def preview_run(
     skips_jumps: bool = False,
     runs: Path | None = None,
 ) -> RunPreview:
-    """Perform a dry run of a new run. `skips_jumps`: ignore `goto`. `runs`: the folder of other runs."""
+    """Return the result of a dry run. If `skips_jumps`, `goto` is ignored. `runs` is the folder of other runs."""
     phases: dict[str, UsageTotals] = {}
     phase_by_address: dict[str, str] = {}
     calls: list[tuple[str, UsageTotals]] = []
@@ -224,7 +224,7 @@ def _sum_by_each(calls: Iterable[tuple[str, UsageTotals]]) -> dict[str, tuple[in
 
 
 def tool_turn_usage(catalogue: Catalogue, request: Request, size: ReplySize) -> UsageTotals:
-    """Return the usage of the tool turns before a reply; each turn reads all earlier ones."""
+    """Return the usage of the tool turns before a reply. Each turn reads the results of all earlier turns."""
     turns, result = size.turns, size.found
     prompt_tokens = sum(estimate_tokens(block.text) for block in request.system)
     prompt_tokens += sum(estimate_tokens(block.text) for message in request.messages for block in message.blocks)
@@ -239,9 +239,9 @@ async def estimate_run(
     typed: Collection[str],
     prepared: Callable[[], PreparedAnswers] = PreparedAnswers,
 ) -> dict[str, Any] | None:
-    """Return `run.estimate` from a completed dry run; None if no template reads it, or the dry run fails.
+    """Return the value of `run.estimate`; None if no template reads it, or if the dry run does not complete.
 
-    If a template reads `run.estimate.answers.<id>`, it includes an estimate for each choice of that question.
+    If a template reads `run.estimate.answers.<id>`, the value has an estimate for each choice of the question `<id>`.
     """
     if not loaded.program.reads_name("run.estimate"):
         return None

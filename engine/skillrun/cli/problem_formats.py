@@ -14,12 +14,15 @@ from skillrun.syntax.diagnostics import Problem, escape_line
 from skillrun.version import __version__
 
 SCHEMA: Final = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/os/schemas/sarif-schema-2.1.0.json"
-SOURCE_ROOT: Final = "%SRCROOT%"  # the current folder, by its conventional name in SARIF
+SOURCE_ROOT: Final = "%SRCROOT%"  # SARIF's conventional name for the current folder
 HELP: Final = "`skillrun validate` shows the line and the allowed values; docs/language.md describes the language."
 
 
 def github_command(problem: Problem, roots: Iterable[Root]) -> str:
-    """Return a problem as a workflow command; its text has the path of a file outside project and current folder."""
+    """Return a problem as a workflow command.
+
+    If the file is outside the project and the current folder, the command's text contains its path.
+    """
     path, foreign = _resolve_path(problem.path, roots)
     place = {} if foreign else {"file": str(path), "line": str(problem.line), "col": str(problem.column)}
     properties = ",".join(f"{key}={_escape_property(value)}" for key, value in {**place, "title": problem.code}.items())
@@ -33,7 +36,7 @@ def github_notice(text: str) -> str:
 
 
 def sarif_log(problems: Sequence[Problem], roots: Sequence[Root]) -> dict[str, Any]:
-    """Return the problems as one run of the tool; codes become rules, and paths are relative to the current folder."""
+    """Return the problems as a SARIF log. Codes become rules, and paths are relative to the current folder."""
     codes = sorted({problem.code for problem in problems})
     run = {
         "tool": {"driver": {"name": "skillrun", "version": __version__, "rules": [_rule(code) for code in codes]}},
@@ -46,7 +49,7 @@ def sarif_log(problems: Sequence[Problem], roots: Sequence[Root]) -> dict[str, A
 
 
 def _rule(code: str) -> dict[str, Any]:
-    """Return the rule of a code: a title from its words, and its meaning from `CODES`."""
+    """Return the rule for an error code. Its title is made of the code's words; its description is from `CODES`."""
     words = {"text": code.replace("-", " ").capitalize()}
     meaning = {"text": CODES[code]} if code in CODES else words
     return {"id": code, "shortDescription": words, "fullDescription": meaning, "help": {"text": HELP}}
@@ -74,7 +77,7 @@ def _artifact_location(name: str, roots: Iterable[Root]) -> dict[str, str]:
 
 
 def _resolve_path(name: str, roots: Iterable[Root]) -> tuple[Path, bool]:
-    """Return the path of a file that a message names, and whether it is outside the project and the current folder."""
+    """Return the path of a problem's file, and whether the file is outside the project and the current folder."""
     root = next((root for root in roots if root.label and name.startswith(root.label)), None)
     if root is None:
         return Path(name), False

@@ -1,4 +1,4 @@
-"""Finds the project of the current folder, and converts paths between the two.
+"""Finds the project that contains the current folder, and converts paths between the two folders.
 
 It reads no files, and imports nothing slow.
 """
@@ -23,14 +23,14 @@ def current_project() -> Path:
 
 
 def foreign_project() -> Path | None:
-    """Return a project around the current folder that is ignored because another user owns it."""
+    """Return the project around the current folder if it is ignored because another user owns it."""
     folder = Path.cwd()
     project = enclosing_project(folder)
     return project if project not in (None, folder) and is_foreign(project) else None
 
 
 def is_foreign(project: Path) -> bool:
-    """Whether another user may have created this project above our folder, as is possible in `/tmp`."""
+    """Whether another user may have created this project above the current folder, as is possible in `/tmp`."""
     return any(_is_foreign_folder(project / part) for part in PARTS)
 
 
@@ -50,7 +50,7 @@ def relative_to_cwd(path: Path) -> Path:
 
 
 def relative_to_project(text: str) -> str:
-    """Return a path relative to the project, given one relative to the current folder."""
+    """Return a path relative to the project, given a path relative to the current folder."""
     path, folders = Path(text), list(Path.cwd().relative_to(current_project()).parts)
     if path.is_absolute() or not folders or not text:
         return text

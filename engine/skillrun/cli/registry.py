@@ -1,4 +1,4 @@
-"""The commands by group, with their import paths and help lines. A workflow cannot have the name of a command."""
+"""The commands in groups, with their import paths and help lines. A workflow cannot have the name of a command."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class CommandEntry(NamedTuple):
     completes: str = ""  # `runs` or `workflows`: completion offers these without loading the command
     for_workflow: str = ""  # import path of the function that builds the command for one workflow
     subcommands: Mapping[str, CommandEntry] = MappingProxyType({})
-    in_table: bool = True  # False: `skillrun --help` gives only its name
+    in_table: bool = True  # if False, `skillrun --help` lists only its name
 
 
 # The groups of `skillrun --help`; in each the most used command comes first.
@@ -117,7 +117,7 @@ GROUPS: Final = MappingProxyType(
     }
 )
 COMMANDS: Final = MappingProxyType({name: entry for group in GROUPS.values() for name, entry in group.items()})
-# Former names, each with the command that replaces it. They warn in 0.2; 0.3 removes them.
+# Former names, each with the command that replaces it. They print a warning in 0.2, and will be removed in 0.3.
 OLD_NAMES: Final = MappingProxyType(
     {
         "work": "worker once",

@@ -61,7 +61,7 @@ def render(workflow: str, phase: str, step: str, member: str, **options_given: A
 
 
 def _render_recorded_prompt(run: StoredRun, selector: CallSelector, out: Output) -> int:
-    """Print the recorded prompt of the first matching call, or of the selected turn; return the exit code."""
+    """Print the recorded prompt of the first call and turn that match, and return the exit code."""
     calls = read_run_calls(run)
     for text in calls.notes:
         out.note(f"warning: {text}")
@@ -141,7 +141,7 @@ def _parse_inputs(workflow: Workflow, given: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _has_segment(address: str, name: str) -> bool:
-    """Whether a segment of the address is `name`, in any pass and any item of an `each`."""
+    """Whether the address has a segment called `name`, whatever its pass or `each` item."""
     return not name or any(name in (segment, strip_markers(segment)) for segment in address.split("/"))
 
 

@@ -1,4 +1,4 @@
-"""`skillrun resume`: resumes or reruns a run, after listing the calls that changed files cause."""
+"""`skillrun resume`: resumes or reruns a run. It first lists the calls that changed files cause."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ ESTIMATE_NOTE: Final = "Possible calls depend on generated replies: the real run
 @click.option(
     "--from-start",
     is_flag=True,
-    help="Rerun all phases, also of a completed run. Replies to unchanged prompts are reused.",
+    help="Rerun all phases, even if the run is completed. Replies to unchanged prompts are reused.",
 )
 @options.unattended
 @options.interactive
@@ -89,14 +89,14 @@ class ResumeRequest:
 
 
 def build_resume_request(run: str, values: Mapping[str, Any]) -> ResumeRequest:
-    """Build the request from the values of the options by name."""
+    """Return the request for a run, built from option values that are keyed by name."""
     answer_options = AnswerOptions(**{field.name: values[field.name] for field in fields(AnswerOptions)})
     option_names = [field.name for field in fields(ResumeRequest) if field.name not in ("run", "presence")]
     return ResumeRequest(run, presence=answer_options, **{name: values[name] for name in option_names})
 
 
 def resume_from_request(request: ResumeRequest, workflow: str = "") -> int:
-    """Resume a run, and return the exit code. Raises UsageError if it is not a run of `workflow`, if given."""
+    """Resume a run, and return the exit code. If `workflow` is given, raises UsageError for runs of other workflows."""
     out, answer_options, preview = Output(request.json, request.quiet), request.presence, request.preview
     runs, name = options.locate_run(request.run, request.runs)
     run = runs.open_run(name)
@@ -172,7 +172,7 @@ def resume_from_request(request: ResumeRequest, workflow: str = "") -> int:
 def _print_warnings(
     request: ResumeRequest, run: StoredRun, ignored_edits: list[str], flags: Mapping[str, str], out: Output
 ) -> None:
-    """Warn of edits that are not taken up, and of a script that the run had and this command does not name."""
+    """Warn about edits that the run ignores, and about a script that the run used but this command does not name."""
     name = run.command_argument(current_project())
     for line in ignored_edits:
         out.note(f"warning: {line}")
@@ -181,7 +181,9 @@ def _print_warnings(
     recorded = recorded_flags(run.events())
     if "--script" in recorded and request.script is None:
         command = ResumeCommand("--from-start" if request.from_start else "").render(name, {**recorded, **flags})
-        out.note(f"warning: the run was started with `--script {recorded['--script']}`: now, replies are generated")
+        out.note(
+            f"warning: the run was started with `--script {recorded['--script']}`; without it, replies are generated"
+        )
         out.note(f"hint: {command} uses the script")
 
 
@@ -203,18 +205,18 @@ def _changed_since(library: Library, state: State) -> list[str]:
 
 
 def _preview_session(loaded: LoadedWorkflow, *, adopt: bool | None) -> Session:
-    """Return a session without model calls."""
+    """Return a session that calls no model."""
     return replace(loaded.build_session(ScriptedGateway(), AutoResponder()), adopt=adopt)
 
 
 def _migrate_run(run: LocalRun, library: Library, out: Output, *, preview: bool) -> None:
-    """Migrate a run of an older version; do nothing for other runs. Raises SkillrunError."""
+    """Migrate a run that an older version created; do nothing with other runs. Raises SkillrunError."""
     old = run.v1_state()
     if old is None:
         return
     if preview or not old.get("workflow"):
-        hint = "resume it without --preview" if preview else "add `workflow: NAME` to its frontmatter"
-        raise UsageError(f"{run.data().location(STATE)} has schema version 1", hint)
+        hint = "resume it without `--preview`" if preview else "add `workflow: NAME` to its frontmatter"
+        raise UsageError(f"{run.data().location(STATE)} has schema version 1, and must be migrated first", hint)
     program = load(str(old["workflow"]), out, library).program
     for line in run.migrate_v1_run(old, program, utc_timestamp()):
         out.line(line)
@@ -229,7 +231,7 @@ def _preview_lines(
     *,
     from_start: bool,
 ) -> Iterator[str]:
-    """Return the changed files, the calls, the ignored edits, and the next command."""
+    """Yield lines about the changed files, the calls, the ignored edits, and the next command."""
     if changed:
         yield f"changed since the run: {', '.join(changed)}"
     yield from _call_lines(planned.calls, planned.reused if from_start else None)
@@ -242,7 +244,7 @@ def _preview_lines(
 
 
 def _ignored_edits(program: Program, changed: list[str], run: StoredRun) -> list[str]:
-    """Return a line for each kind of changed file that finished phases ignore."""
+    """Return lines about the changed files that finished phases ignore."""
     phases_by_file: dict[str, list[str]] = {}
     for name, phase in program.phases.items():
         phases_by_file.setdefault(phase.document.source.label, []).append(name)
@@ -272,7 +274,7 @@ def _describe_repeats(asked: list[PredictedCall]) -> str:
 
 
 def _call_lines(asked: list[PredictedCall], reused: int | None = None) -> list[str]:
-    """Return the calls with their tokens: certain ones, and those that depend on generated replies.
+    """Return lines about the calls and their tokens: first certain calls, then calls that depend on generated replies.
 
     `reused` is the number of calls that a rerun takes from the journal; None for a run that resumes.
     """

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class AnswerOptions:
-    """`--unattended`, `--interactive` and `--answers`."""
+    """The values of `--unattended`, `--interactive` and `--answers`."""
 
     unattended: bool
     interactive: bool
@@ -43,7 +43,7 @@ class AnswerOptions:
 
     @property
     def command_flags(self) -> dict[str, str]:
-        """The flags to repeat on the command line, with their values."""
+        """The flags that a command must repeat to resume the run, with their values."""
         from skillrun.questions.responder import answer_flags
 
         return answer_flags(self.answers, unattended=self.unattended)
@@ -51,7 +51,7 @@ class AnswerOptions:
     def open_responder(
         self, prompt_context: Callable[[], AbstractContextManager[object]] = nullcontext
     ) -> InteractiveResponder:
-        """Return the responder; `prompt_context` is entered while it asks. Raises SkillrunError."""
+        """Return the responder, which enters `prompt_context` while it asks. Raises SkillrunError."""
         from skillrun.questions.responder import open_responder
 
         return open_responder(
@@ -89,8 +89,9 @@ def build_run_request(
     *,
     remote_paths: Mapping[str, str] = MappingProxyType({}),
 ) -> RunRequest:
-    """Check the workflow, unless it is `loaded`, and its inputs and options; print all problems and exit on errors.
+    """Return the request for a run of the workflow `name`. Print all problems, and exit if any is an error.
 
+    The workflow is checked unless it is given as `loaded`; its inputs and the options are always checked.
     `remote_paths` are inputs that are paths on other machines.
     """
     loaded = loaded or load(name, out)
@@ -125,18 +126,18 @@ def build_run_request(
 
 
 def _model_inputs(inputs: Iterable[Field], model: str) -> dict[str, Any]:
-    """Return the value of each `model` input if one model is used for every call."""
+    """Return `model` as the value of each input of type `model`; without a `model`, return no values."""
     models = (field for field in inputs if model and field.item.word == "model")
     return {field.name: [model] if field.is_list else model for field in models}
 
 
 def _read_input(field: Field, value: Any, out: Output) -> Any:
-    """Return the value of an input; for a string, `-` reads standard input."""
+    """Return the value of an input. If the value of a string is `-`, return the text from standard input."""
     if value != "-" or field.type.word not in ("string", "path"):
         return value
     if field.type.word == "path":
         hint = "write standard input to a file, and use its path; `./-` is a file named `-`"
-        raise UsageError(f"`{field.name}` is a path, but `-` means standard input", hint)
+        raise UsageError(f"`{field.name}` takes a path; it cannot be `-` (standard input)", hint)
     stdin = sys.stdin.buffer if sys.stdin is not None else io.BytesIO()
     if stdin.isatty():
         out.note(f"reading `{field.name}` from the terminal; press Ctrl-D on an empty line to finish")
@@ -147,7 +148,7 @@ def _read_input(field: Field, value: Any, out: Output) -> Any:
 
 
 def _unwrap_value(value: Any) -> Any:
-    """Return a single value for a list given once, which its type splits; None if it is not given."""
+    """Return None if no value is given. If a list is given once, return one value, which the list's type splits."""
     if isinstance(value, tuple):
         return None if not value else value[0] if len(value) == 1 else list(value)
     return value

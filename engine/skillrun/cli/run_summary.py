@@ -26,17 +26,17 @@ from skillrun.syntax.diagnostics import SkillrunError
 from skillrun.types.fields import SLUG
 
 UsageByPhase = dict[tuple[str, int], UsageTotals]
-"""By phase and round."""
+"""Usage, keyed by phase and round."""
 TIMELINE_EVENTS: Final = ("Said", "Pruned", "Answered", "Tripped", "WentBack", "Expected")
 
 
 def resume_command(run: StoredRun) -> str:
-    """The command that resumes the run as its last process ran it: with its script, and unattended where that was."""
+    """Return the command that resumes the run with the flags of its last process, such as `--script`."""
     return ResumeCommand().render(run.command_argument(current_project()), recorded_flags(run.events()))
 
 
 def _next_step(run: StoredRun, status: str) -> str:
-    """The command for a run that has stopped before its end; empty for any other."""
+    """Return the next command for a run that has stopped before its end; empty for other runs."""
     if status == "waiting" and pending_questions(run.events()):
         return f"answer with `skillrun answers {run.command_argument(current_project())}`"
     return f"resume with {resume_command(run)}" if status in ("interrupted", "failed") else ""
@@ -98,13 +98,13 @@ def summarize_run(run: StoredRun) -> Record:
 
 
 class _EventHistory:
-    """The events of each phase in each round. Restarting a phase in the same round replaces its events."""
+    """The events of each phase in each round. If a phase restarts in the same round, its earlier events are dropped."""
 
     def __init__(self, run: StoredRun) -> None:
         self.order: list[str] = []
         self.seconds: defaultdict[tuple[str, int], float] = defaultdict(float)
         self.ended: dict[tuple[str, int], Record] = {}
-        self.open: dict[tuple[str, int], Record] = {}  # the summary so far
+        self.open: dict[tuple[str, int], Record] = {}  # the summaries of open phases so far
         self.lines: dict[tuple[str, int], list[str]] = {}
         self.notices: dict[str, None] = {}  # warnings about the run as a whole
         self.times = RunTimes()
@@ -150,9 +150,10 @@ class _EventHistory:
 def _phase_records(
     store: RunData, state: State, status: str, transcript: _EventHistory, usage: UsageByPhase
 ) -> list[Record]:
-    """Return all started phases of all rounds, in the order of the workflow; failed and open phases have no summary.
+    """Return a record for each started phase of each round, in the order of the workflow.
 
-    Usage is that of the paid calls in the journal, or without a journal that of the summary.
+    Failed and open phases have no summary. The usage of a phase is that of its paid calls in the journal or, if there
+    are none, that in its summary.
     """
     started_names = [name for name in state.phase if SLUG.fullmatch(name)]
     unordered = [*store.summaries.phases(), *started_names]  # the order is unknown without a transcript
@@ -207,9 +208,9 @@ def _feature_record(name: str, state: str) -> Record:
 
 
 def _read_journal(run: StoredRun) -> tuple[Record, UsageByPhase, RunData]:
-    """Return data from the journal, the usage by phase, and the run's data with the journal.
+    """Return a record with data from the journal, the usage by phase, and the data of the run.
 
-    If another process holds the journal or it is damaged, the data is only the reason.
+    If the journal is missing, damaged or held by another process, the record has only the reason.
     """
     try:
         if not run.has_journal:
@@ -225,7 +226,7 @@ def _read_journal(run: StoredRun) -> tuple[Record, UsageByPhase, RunData]:
 
 
 def _usage_by_phase(journal: Journal) -> UsageByPhase:
-    """Return the usage of each phase in each round, counting each paid call once, in the round of its request."""
+    """Return the usage of each phase in each round. Each paid call counts once, in the round of its request."""
     rounds = {(entry.address, entry.fingerprint): entry.body.get("round") for entry in journal.entries("sent")}
     used: UsageByPhase = {}
     for entry in journal.entries("reply"):

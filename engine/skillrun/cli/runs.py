@@ -19,7 +19,7 @@ DEFAULT_LIMIT: Final = 100  # for a store, which may contain many runs
 
 @click.command(help="List the runs, newest first.")
 @click.option(
-    "--status", type=click.Choice(STATUSES), default=None, metavar="STATUS", help="Only runs with this status."
+    "--status", type=click.Choice(STATUSES), default=None, metavar="STATUS", help="List only runs with this status."
 )
 @click.option(
     "--limit",

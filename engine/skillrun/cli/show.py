@@ -64,7 +64,7 @@ def show(run: str, phase: str, step: str, member: str, full: bool, version: int 
 
 
 def _show_calls(run: StoredRun, run_argument: str, selector: CallSelector, out: Output, *, full: bool) -> int:
-    """Print the selected calls; several calls of a whole phase are printed as a table."""
+    """Print the selected calls, and return the exit code. If a whole phase has several calls, print a table."""
     calls = read_run_calls(run)
     for text in calls.notes:
         out.note(f"warning: {text}")
@@ -147,7 +147,7 @@ def _format_prompt_sizes(prompt: Mapping[str, Any]) -> str:
 
 
 def _phase_table(phases: list[Mapping[str, Any]]) -> list[str]:
-    """Return the table of phases with their paid calls, and columns for waiting and replayed calls if there are any."""
+    """Return the table of phases and their paid calls. Columns for waiting and replayed calls are added if needed."""
     more = {
         "waiting": [format_duration(phase["waited"]) if phase["waited"] >= MIN_WAITING else "" for phase in phases],
         "replayed": [f"{number:,}" if (number := phase["usage"].get("replayed")) else "" for phase in phases],
@@ -181,7 +181,7 @@ def _join_pairs(values: Mapping[str, Any]) -> str:
 
 
 def _short_values(values: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return the non-empty values, shortened: the number of items of a long list, the short fields of a record."""
+    """Return the non-empty values. Of a long list, show the number of items; of a long record, the short fields."""
     return [(name, _shorten_value(value)) for name, value in values.items() if value not in ("", [], {}, None)]
 
 

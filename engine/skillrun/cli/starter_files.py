@@ -16,7 +16,7 @@ STARTERS: Final = "starters"
 
 
 def load_starter(kind: str, names: Mapping[str, str]) -> dict[str, str]:
-    """Return the starter files by path, sorted; `names` has the values of `NAME` and `AREA` in paths and texts."""
+    """Return the texts of the starter files, keyed by path. `names` has the values that replace `NAME` and `AREA`."""
     folder = package_library() / STARTERS / kind
     paths = sorted(path for path in folder.rglob("*") if path.is_file())
     return {
@@ -32,14 +32,14 @@ def _fill_placeholders(text: str, names: Mapping[str, str]) -> str:
 
 
 def has_file(project: Path, name: str) -> bool:
-    """Whether a file of this name exists in a project, including a broken link."""
+    """Whether a file of this name exists in a project; a broken link counts as a file."""
     return os.path.lexists(project / name)
 
 
 def write_missing_files(project: Path, files: Mapping[str, str]) -> list[str]:
     """Write the files that do not exist, with their folders, and return the names of the written files.
 
-    Raises PathRefused if a parent folder is a link to outside the project, and OSError.
+    Raises PathRefused if a parent folder is a link to outside the project, and OSError if a file cannot be written.
     """
     with ConfinedFolder(project, links=True) as tree:
         return [name for name, text in files.items() if _write_new_file(tree, name, text)]

@@ -7,11 +7,11 @@ from typing import Any
 
 from skillrun.cli.formatting import Data, format_duration
 
-MIN_WAITING = 0.05  # seconds; shorter waiting is not shown
+MIN_WAITING = 0.05  # seconds; shorter waiting times are not shown
 
 
 class Stopwatch:
-    """Measures the seconds in which at least one of several calls was running; parallel calls count once."""
+    """Measures how long at least one of several activities was running; parallel activities count once."""
 
     def __init__(self) -> None:
         self._seconds = 0.0
@@ -34,12 +34,12 @@ class Stopwatch:
             self.stop(name, at)
 
     def seconds(self, now: float) -> float:
-        """The seconds up to `now`."""
+        """Return the measured seconds up to `now`."""
         return self._seconds + (max(0.0, now - self._since) if self._running else 0.0)
 
 
 class RunTimes:
-    """Seconds of model calls and of waiting for answers, in the run and in each phase. They may overlap."""
+    """The time that a run spends on model calls and on waiting for answers. Both times may overlap."""
 
     def __init__(self) -> None:
         self.models = Stopwatch()
@@ -92,12 +92,12 @@ class RunTimes:
 
 
 def format_waiting(seconds: float) -> str:
-    """`26.9 s waiting for answers`; empty below `MIN_WAITING`."""
+    """Return text such as `26.9 s waiting for answers`; empty for less than `MIN_WAITING`."""
     return f"{format_duration(seconds)} waiting for answers" if seconds >= MIN_WAITING else ""
 
 
 def format_run_times(times: dict[str, Any]) -> str:
-    """`time: 0.1 s of model calls, 26.9 s waiting for answers, 27.0 s in all`."""
+    """Return text such as `time: 0.1 s of model calls, 26.9 s waiting for answers, 27.0 s in all`."""
     answers = format_waiting(times["answers"])
     return (
         f"time: {format_duration(times['models'])} of model calls, {answers}, {format_duration(times['total'])} in all"

@@ -1,6 +1,6 @@
 """`skillrun trust`: shows the settings of a project that need the user's trust, and saves the user's consent.
 
-A run that needs such consent asks for it first. `library.privileged_settings` finds the settings, and
+A run that needs this consent asks for it before it starts. `library.privileged_settings` finds the settings, and
 `questions.consent` stores the consent.
 """
 
@@ -72,9 +72,9 @@ def trust(yes: bool, show: bool, revoke: bool, json: bool) -> int:
 def require_trust(
     loaded: LoadedWorkflow, models: Mapping[str, ResolvedModel], out: Output, *, unattended: bool, is_granted: bool
 ) -> LoadedWorkflow:
-    """Return the workflow once the user trusts the addresses that calls to these models go to.
+    """Return the workflow if the user trusts the addresses that calls to `models` go to.
 
-    Asks if required; exits without consent. `is_granted`: `--trust-project` is set.
+    If necessary, ask the user, and exit if the user does not consent. `is_granted` says if `--trust-project` is set.
     """
     library, used = loaded.program.library, {model.provider for model in models.values()}
     if is_granted:
@@ -94,7 +94,9 @@ def require_trust(
         for provider in sorted(barred, key=_provider_name)
     ]
     out.note(f"error: {'; '.join(reasons)}. {NOTHING_RUN}")
-    out.note("hint: `skillrun trust` trusts these settings until they change, --trust-project for one command")
+    out.note(
+        "hint: `skillrun trust` trusts these settings until they change; `--trust-project` trusts them for one command"
+    )
     out.data({"status": "refused", "reasons": reasons})
     raise click.exceptions.Exit(1)
 
@@ -115,7 +117,7 @@ def _read_settings(library: Library, out: Output) -> tuple[PrivilegedSetting, ..
 
 
 def _print_settings(library: Library, settings: Sequence[PrivilegedSetting], out: Output) -> None:
-    """Print the address and key of each provider, and the settings that cause them."""
+    """Print where the calls and key of each provider go, and the settings that cause this."""
     out.line(f"{library.project} has settings that need your trust:")
     for name in dict.fromkeys(wish.provider for wish in settings):
         of_it = [wish for wish in settings if wish.provider == name]
@@ -125,7 +127,7 @@ def _print_settings(library: Library, settings: Sequence[PrivilegedSetting], out
 
 
 def describe_setting(setting: PrivilegedSetting) -> str:
-    """Describe the effect of a setting: `x: calls and the key in X_API_KEY go to https://…, not to https://…`."""
+    """Return the effect of a setting: `x: calls and the key in X_API_KEY go to https://…, not to https://…`."""
     endpoint, default_endpoint = setting.endpoint, setting.baseline
     key = f" and the key in {endpoint.key}" if endpoint.key else ""
     address_note = (

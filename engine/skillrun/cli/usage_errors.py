@@ -23,7 +23,7 @@ RUNS: Final = "`skillrun runs` lists runs, `skillrun show RUN` shows one"
 NEW: Final = "`skillrun init` creates a project, `skillrun new` a workflow, phase, protocol or role"
 STOP: Final = "Ctrl-C pauses a run in this terminal, `skillrun cancel RUN` cancels one in the store"
 KEYS: Final = "set the key of a provider in the environment; `skillrun doctor` names the variables"
-# Commands of other tools, with what to use here. `{workflow}` is the workflow that follows, if there is one.
+# Commands of other tools, each with a hint about what to use instead. `{workflow}` is the workflow after the command.
 OTHER_TOOLS: Final = MappingProxyType(
     {
         **dict.fromkeys(("run", "start", "exec", "execute", "launch", "invoke"), START),
@@ -72,7 +72,7 @@ def _suggest_command(name: str, workflows: Collection[str]) -> str:
 
 
 def path_hint(name: str, workflows: Collection[str]) -> str:
-    """Return the hint for the path of a workflow's file; empty for other names."""
+    """Return the hint for a name that is the path of a workflow's file; empty for other names."""
     named = workflow_of_path(name, workflows)
     return f"use the workflow's name, without folder and `.md`: `{named}`" if named and named != name else ""
 
@@ -99,7 +99,7 @@ def click_error(error: click.ClickException) -> tuple[str, str]:
 
 
 def _unknown_option(error: click.NoSuchOption, hint: str) -> tuple[str, str]:
-    """Return the message and the hint for an unknown option: a similar option, or the inputs."""
+    """Return the message for an unknown option, and a hint with a similar option or the inputs."""
     name = error.option_name
     context = error.ctx
     command = context.command_path.removeprefix(PROGRAM).strip() if context is not None else ""
@@ -108,7 +108,7 @@ def _unknown_option(error: click.NoSuchOption, hint: str) -> tuple[str, str]:
     inputs = [param for param in params if (param.name or "").startswith(INPUT_PREFIX)]
     first = next((param for param in inputs if isinstance(param, click.Argument)), None)
     if first is not None and first.human_readable_name.casefold() == name.lstrip("-").replace("-", "_").casefold():
-        return message, f"its first argument is that input, without an option: `{PROGRAM} {command} {first.metavar}`"
+        return message, f"this input is the first argument, not an option: `{PROGRAM} {command} {first.metavar}`"
     if not name.startswith("--"):
         escape = f"write a text that begins with `-` after `--`: `{PROGRAM} {command} -- TEXT`; "
         return message, f"{escape if first is not None else ''}{hint}"
@@ -140,7 +140,7 @@ def write_crash_report(error: Exception) -> tuple[str, str]:
             log.write(trace)
     except OSError as full:
         Output().note(trace)
-        hint += f" with the traceback above; it could not be written to a file ({full.strerror})"
+        hint += f" with the traceback above, which could not be written to a file ({full.strerror})"
     else:
         hint += f" and attach {log.name}"
     return f"this is a bug in skillrun ({summary})", hint

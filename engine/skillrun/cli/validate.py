@@ -1,4 +1,4 @@
-"""`skillrun validate`: checks all files of a project, or some of them, offline, and lists every problem."""
+"""`skillrun validate`: checks all or some files of a project without network access, and lists every problem."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ FILES: Final = "workflows/*.md, skills/*/*.md, roles/*.md, config/*.yaml and tes
 
 @click.command(
     help="Check all files of the project and the built-in library, without calling a model.\n\n"
-    "PATH is a project, or a file or folder in one. For a file or folder, only its problems are shown."
+    "PATH is a project, or a file or folder in a project. Only problems in PATH are shown."
 )
 @click.argument("path", type=click.Path(path_type=Path, exists=True), default=None, required=False)
 @click.option("--strict", is_flag=True, help="Fail on warnings, too.")
@@ -95,7 +95,7 @@ def _extra_notes(other_count: int, checked_files: list[str], project: Path, path
 
 
 def _displayed_project_path(project: Path, path: Path | None) -> str:
-    """Return the project's folder relative to the current one, or absolute if the path was given that way."""
+    """Return the project's folder relative to the current folder; absolute if `path` is, and the folders differ."""
     is_current_folder = Path.cwd() == project.resolve()
     return (
         str(project) if path is not None and path.is_absolute() and not is_current_folder else os.path.relpath(project)
@@ -103,7 +103,7 @@ def _displayed_project_path(project: Path, path: Path | None) -> str:
 
 
 def _check_trust(library: Library) -> None:
-    """Warn about settings that the user does not trust, once for each provider."""
+    """Report a warning about untrusted settings, one for each provider."""
     by_provider = {wish.provider: wish for wish in reversed(untrusted_settings(library))}
     for wish in by_provider.values():
         hint = "`skillrun trust` shows all settings that need your trust, and trusts them"

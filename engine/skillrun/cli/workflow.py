@@ -1,4 +1,4 @@
-"""Builds the command of a workflow: help and options from the markdown, then a run, a resume or a dry run."""
+"""Builds a workflow's command, with options from the workflow's file. The command starts, resumes or previews a run."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class WorkflowCommand(click.Command):
 
 
 def workflow_command(name: str, more: Sequence[click.Option] = ()) -> click.Command:
-    """Return the command of a workflow, with `more` options; print its problems and exit if its file is invalid."""
+    """Return a workflow's command, with the options in `more`; if the file is invalid, print the problems and exit."""
     from skillrun.cli.loading import open_library
 
     library = open_library()
@@ -85,7 +85,7 @@ def workflow_command(name: str, more: Sequence[click.Option] = ()) -> click.Comm
 
 
 def load_definition(name: str, library: Library) -> Workflow:
-    """Return the definition of a workflow; print its problems and exit if its file is invalid."""
+    """Return the definition of a workflow; if its file is invalid, print the problems and exit."""
     from skillrun.cli.loading import exit_on_errors, problems_for_display, require_workflow
 
     require_workflow(name, library)
@@ -129,14 +129,14 @@ def _resume_run(name: str, run: str, values: Mapping[str, Any]) -> int:
     ]
     if rejected:
         hint = f"leave out `{rejected[0]}`, or leave out `--resume` to start a new run"
-        raise UsageError(f"`{run}` already exists, but `{rejected[0]}` applies only to new runs", hint)
+        raise UsageError(f"`{run}` cannot be resumed with `{rejected[0]}`, which applies only to new runs", hint)
     return resume_from_request(
         build_resume_request(run, {**values, "yes": False, "preview": False, "from_start": False, "adopt": None}), name
     )
 
 
 def _build_parameter(field: Field, positional: bool, taken: set[str], names: Names) -> click.Parameter:
-    """Return the argument or option of an input; a name in use by another option becomes `--input-<name>`."""
+    """Return the argument or option of an input. If its name is that of another option, it becomes `--input-<name>`."""
     if positional:
         return click.Argument(
             [parameter_name(field)],
@@ -169,7 +169,7 @@ def _metavar(field: Field, names: Names) -> str:
 
 
 def _choices(field: Field, names: Names) -> list[str] | None:
-    """Return the values of an enum; None if its template needs a run."""
+    """Return the values of an enum; None if they depend on a run."""
     from skillrun.syntax.diagnostics import SkillrunError
     from skillrun.types.json_schema import enum_values
 
@@ -191,7 +191,7 @@ def _completer(field: Field, names: Names) -> completers.Completer | None:
 
 
 def _option_help(field: Field, names: Names) -> str:
-    """Return the description, with the default or `required`."""
+    """Return the help of an option: the input's description, and its default or `required`."""
     from skillrun.cli.formatting import yaml_line
     from skillrun.syntax.diagnostics import SkillrunError
 
@@ -201,7 +201,7 @@ def _option_help(field: Field, names: Names) -> str:
     try:
         default = field.default.evaluate(names) if field.default is not None else ""
         notes += [f"default: {yaml_line(default)}"] if default not in ([], "") else []
-    except SkillrunError:  # its template needs a run
+    except SkillrunError:  # it depends on a run
         notes += ["default: computed"]
     return "; ".join(words) + (f"  [{', '.join(notes)}]" if notes else "")
 
@@ -217,6 +217,6 @@ def _command_help(workflow: Workflow) -> str:
 
 
 def _paragraph(text: str) -> str:
-    """Keep the lines of lists; click wraps other text to the terminal's width."""
+    """Return a paragraph of help. The lines of a list are kept; click wraps other text to the terminal's width."""
     listed = any(line.lstrip().startswith(("- ", "* ", "1.", "|", "```")) for line in text.splitlines())
     return "\b\n" + text if listed else text.replace("**", "").replace("`", "")

@@ -53,7 +53,7 @@ class WorkflowElement:
     otherwise: Step | None = key("step", "the step to run instead if it fails")
 
     def value_span(self, key: str) -> Span:
-        """The position of a key's value, or of the element if the key is missing."""
+        """Return the position of a key's value; if the key is missing, the position of the element."""
         value = self.node.get(key) if isinstance(self.node, nodes.Mapping) else None
         return value.span if value is not None else self.span
 
@@ -112,7 +112,7 @@ class Step(WorkflowElement):
 
 @dataclass(frozen=True, kw_only=True)
 class Reference:
-    """A text included in a phase's prompts; an Agent Skill is never rendered."""
+    """A text to include in a phase's prompts. The text of an Agent Skill is included without rendering."""
 
     span: Span
     skill: str = key("name", "the skill", required=True)
@@ -125,7 +125,7 @@ class Reference:
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
-    """A condition on a workflow's config, and the message if it fails."""
+    """A condition on a workflow's config, and the error message for the case that it does not hold."""
 
     span: Span
     must: Template | None = key("condition", "the condition; reads only `config`", required=True)
@@ -174,12 +174,12 @@ class Procedure(Skill):
 
     @property
     def headings(self) -> frozenset[str]:
-        """The names of the sections in its file."""
+        """The names of the sections in the file."""
         return frozenset(section.name for section in self.document.sections)
 
     @property
     def local_names(self) -> dict[str, Span]:
-        """The names that the steps bind, as written in expressions, with the position of their last binding."""
+        """The names that the steps bind, spelled as in expressions, with the position of each name's last binding."""
         spans = {}
         for step in self.walk():
             names = step.main.key_spans if step.verb == "set" and step.main is not None else {}
@@ -248,7 +248,7 @@ class PhaseUse(WorkflowElement):
 
 @dataclass(frozen=True, kw_only=True)
 class Workflow(File):
-    """`help` is the text above the sections; `preamble` starts every prompt."""
+    """A workflow. `help` is the text above the sections; `preamble` is the start of every prompt."""
 
     name: str = key("name", "the name of the command", required=True)
     inputs: tuple[Field, ...] = key("fields", "its inputs", ())
@@ -270,11 +270,11 @@ class Workflow(File):
         return next((field for field in self.inputs if field.required), None)
 
     def ancestors(self, name: str) -> frozenset[str]:
-        """Every phase that must end before `name` starts."""
+        """Return every phase that must end before `name` starts."""
         return self._ancestors[name]
 
     def followers(self, name: str) -> tuple[str, ...]:
-        """`name` and every phase that follows it, in file order."""
+        """Return `name` and every phase that follows it, in file order."""
         return tuple(other for other in self.phases if other == name or name in self.ancestors(other))
 
     @cached_property
@@ -319,15 +319,18 @@ _UP_TO_ITEM: Final = re.compile(r"~[^/~#@]*(?=/|$)")
 
 
 def strip_markers(address: str) -> str:
-    """Remove passes and items: `build/reviewed~T-1/verdict#2` becomes `build/reviewed/verdict`."""
+    """Return an address without passes and items.
+
+    For example, `build/reviewed~T-1/verdict#2` becomes `build/reviewed/verdict`.
+    """
     return _MARKED.sub("", address)
 
 
 def enclosing_items(address: str) -> str:
-    """The items that enclose an address, outermost first, joined with spaces."""
+    """Return the items that enclose an address, outermost first, joined with spaces."""
     return " ".join(_ITEM.findall(address))
 
 
 def enclosing_loops(address: str) -> list[tuple[str, str]]:
-    """Each `each` that encloses an address, outermost first, with the address of its item."""
+    """Return each `each` that encloses an address, outermost first, with the address of its item."""
     return [(strip_markers(address[: match.end()]), address[: match.end()]) for match in _UP_TO_ITEM.finditer(address)]

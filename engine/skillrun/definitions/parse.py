@@ -41,7 +41,7 @@ def parse_workflow(document: Document, name: str, problems: Problems) -> Workflo
     if written != name:
         node = document.frontmatter.get("name")
         span = node.span if node is not None else document.frontmatter.span
-        message = f"the workflow is named `{written}`, but its file is `{name}.md`"
+        message = f"the name `{written}` does not match the name of the file, `{name}.md`"
         problems.report(span, "name", message, "use the same name for both")
     check_sections(document, problems)
     for section in document.sections:
@@ -69,11 +69,11 @@ def parse_protocol(document: Document, name: str, problems: Problems) -> Protoco
 
 
 def parse_role(document: Document, name: str, problems: Problems) -> Role:
-    """Parse a role; keys of other tools' subagent files are ignored, and the file name is the role's name."""
+    """Parse a role. The file name is its name; keys of other tools' subagent files are ignored."""
     fields = _read(document, "role", problems)
     written = fields.get("name") or name
     if written != name:
-        message = f"the role is named `{written}`, but members refer to it by its file name, `{name}`"
+        message = f"the name `{written}` has no effect: members refer to a role by its file name, `{name}`"
         problems.report(document.frontmatter.entries["name"].value.span, "name", message, severity="warning")
     given = {key: value for key, value in fields.items() if value}
     return Role(document=document, body=document.body.value.strip(), **{**given, "name": name})
@@ -95,7 +95,7 @@ def parse_text(document: Document, name: str, problems: Problems) -> TextFile | 
 
 
 def check_kind(document: Document, kind: str, problems: Problems) -> bool:
-    """Whether `kind:` has the expected value; otherwise report a problem."""
+    """Return whether `kind:` has the expected value; report it if not."""
     node = document.frontmatter.get("kind")
     written = to_plain(node) if node is not None else None
     if written == kind:
@@ -107,7 +107,7 @@ def check_kind(document: Document, kind: str, problems: Problems) -> bool:
     elif written not in SKILL_KINDS:
         problems.report(node.span, "kind", f"there is no kind `{written}`", suggest(str(written), SKILL_KINDS))
     else:
-        problems.report(node.span, "kind", f"this file is a {written}, but it is used as a {kind}")
+        problems.report(node.span, "kind", f"this file has the kind {written}, so it cannot be used as a {kind}")
     return False
 
 
@@ -135,7 +135,7 @@ def _prompts(document: Document, steps: tuple[Step, ...], problems: Problems) ->
     """Return the sections that steps use; report missing and unused sections."""
     for step in (inner for top in steps for inner in top.walk()):
         if step.has_section and step.id is None and step.verb != "panel":
-            hint = "the id is the name of its section in the body"
+            hint = "the id names the step's section in the body"
             problems.report(step.span, "missing-id", f"`{step.verb}` needs an `id`", hint)
     steps_by_id = [(step.id, step) for top in steps for step in top.walk() if step.id]
     section_steps = {name: step for name, step in reversed(steps_by_id) if step.has_section}
@@ -201,6 +201,6 @@ def _lines(text: str) -> Iterator[tuple[str, int]]:
 
 
 def _item(line: str) -> str | None:
-    """The text of a list item, indented or not; None for any other line."""
+    """Return the text of a list item, indented or not; None for any other line."""
     sign, text = line.lstrip(" \t")[:1], line.lstrip(" \t")[1:]
     return text.strip() if sign in ("-", "*", "+") and text[:1].isspace() and text.strip() else None

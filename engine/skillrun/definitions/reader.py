@@ -50,7 +50,7 @@ NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_./-]*")
 MAX_PHASES: Final = 500  # per workflow
 MAX_PARTS: Final = 1_000  # per file: steps, rows of decisions, and names that are set
 LOOPS: Final = ("repeat", "each")
-MAX_LOOP_DEPTH: Final = 3  # each loop is checked twice: before and after the names that it binds are known
+MAX_LOOP_DEPTH: Final = 3  # the checker visits a loop's steps twice, so each level doubles its work
 RESERVED_NAMES: Final = RESERVED | FUNCTIONS.keys() | CONTEXT_FUNCTIONS.keys()
 _MENTIONED: Final = re.compile(r"""'[^']*'|"[^"]*"|([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+)""")
 _QUESTION: Final = "the text of a question, or a record with a `text`"
@@ -59,7 +59,10 @@ _RANGE: Final = re.compile(r"(\d+)\s*\.\.\s*(\d+)")
 
 
 class Reader:
-    """Reads values; invalid values are reported and omitted. A literal reader does not compile templates."""
+    """Reads values.
+
+    Invalid values are reported and omitted. A literal reader does not compile templates.
+    """
 
     def __init__(self, problems: Problems, *, literal: bool = False) -> None:
         self.problems = problems
@@ -71,8 +74,9 @@ class Reader:
     def read(self, node: Node, keys: Keys, *, foreign: bool = False) -> dict[str, Any]:
         """Read the values of the known keys of a mapping.
 
-        A misspelled key is reported, and its value is read as the value of the intended key, to avoid further errors.
-        In a foreign mapping, an unknown key is only reported if it is a near miss of a missing key.
+        A misspelled key is reported, and its value is read as the value of the intended key, to avoid further errors. A
+        foreign mapping may have keys of other tools, so that an unknown key is only reported if it is a near miss of a
+        missing key.
         """
         if not isinstance(node, Mapping):
             self.report_wrong_type(node, f"a mapping with the keys {', '.join(keys)}")
@@ -98,7 +102,7 @@ class Reader:
             trial = Reader(Problems.without_limit(), literal=self.literal)
             trial.remaining_parts, trial.loop_depth = self.remaining_parts, self.loop_depth
             trial_value = trial.read_key_value(name, keys[name], value)
-            if not trial.problems.has_errors:  # otherwise, another key may be intended
+            if not trial.problems.has_errors:  # if there are errors, another key may be intended
                 values[name] = trial_value
         for name, key in keys.items():
             if key.required and name not in node.entries and name not in misspelt:
@@ -131,7 +135,10 @@ class Reader:
         return id_
 
     def read_names(self, node: Node) -> dict[str, Span]:
-        """Read a list of names with positions, or text with commas, as in subagent files: `tools: Read, Grep`."""
+        """Return names with their positions.
+
+        They are read from a list or, as in subagent files, from text with commas: `tools: Read, Grep`.
+        """
         if isinstance(node, Sequence):
             return {name: item.span for item in node.items if (name := self.read_sentence(item))}
         parts = (part.strip() for part in self.read_sentence(node).split(","))
@@ -211,7 +218,7 @@ class Reader:
         return value
 
     def check_literal(self, name: str, key: Key, value: Value) -> bool:
-        """Whether the literal parts of a value fit the key's kind; otherwise report a problem."""
+        """Return whether the literal parts of a value fit the key's kind; report the value if not."""
         literal = value.literal
         expectation = _expected_form(key, literal) if literal is not None else None
         if expectation is not None:
@@ -286,7 +293,7 @@ class Reader:
         self.count_parts(node, 1 + _count_names(node.entries[verb].value) if verb == "set" else 1)
         self.loop_depth += verb in LOOPS
         if self.loop_depth > MAX_LOOP_DEPTH:
-            message = f"this `{verb}` is nested inside {MAX_LOOP_DEPTH} others"
+            message = f"this `{verb}` is nested inside {MAX_LOOP_DEPTH} other loops"
             self.problems.report_and_stop(
                 node.span, "too-deep", message, "move a part into a separate phase or protocol"
             )
@@ -309,7 +316,7 @@ class Reader:
         """Stop parsing if the file has more than MAX_PARTS parts."""
         self.remaining_parts -= parts
         if self.remaining_parts < 0:
-            message = f"the file has more than {MAX_PARTS:,} steps, rows of decisions and names that are set"
+            message = f"the file has more than {MAX_PARTS:,} steps, decision rows and `set` names in total"
             self.problems.report_and_stop(node.span, "too-many", message, "move a part into a separate phase")
 
     def report_verbs(self, node: Mapping, verbs: list[str]) -> None:
@@ -338,7 +345,7 @@ class Reader:
         return tuple(rows)
 
     def check_order(self, step: Step) -> None:
-        """Report values of rows that are not in the decision's `order`."""
+        """Report each value of a row that is not in the decision's `order`."""
         order = step.order
         for row in step.rows:
             if row.at_least is not None and "order" not in step.values:
@@ -429,7 +436,10 @@ _READ: Final[dict[str, Callable[[Reader, Node], Any]]] = {
 
 
 def _presence_condition(text: Text) -> Template | None:
-    """Replace a broken condition with one that requires every value it mentions, to avoid further errors."""
+    """Return a condition that replaces a broken one, to avoid further errors.
+
+    It requires every value that the broken condition mentions; None if no value is mentioned.
+    """
     matches = [match for match in _MENTIONED.finditer(text.value) if match[1]]
     written, runs = "", []
     for match in matches:
@@ -444,17 +454,20 @@ def _count_names(node: Node) -> int:
 
 
 def _misspelt_key(node: Mapping, verbs: list[str]) -> tuple[str, str] | None:
-    """The verb that differs by its ending from a key of another verb of the step, as `write` from `writes`; a hint."""
+    """Return a verb that is probably a misspelled key of another verb of the step, and a hint.
+
+    For example, `write` may be meant as the key `writes` of `agent`. Returns None if no verb is misspelled.
+    """
     for verb, written in permutations(verbs, 2):
         keys = [key for key in VERBS[verb].keys if key not in node.entries]
         options = [key for key in keys if key.startswith(written) or written.startswith(key)]
-        if hint := did_you_mean(written, options, " Otherwise make two steps of it"):
+        if hint := did_you_mean(written, options, " Otherwise, split it into two steps"):
             return written, hint
     return None
 
 
 def _inherit_id(step: Step, id: str | None) -> Step:  # noqa: A002
-    """Return an `otherwise` step with the id of the failed step if it has no id itself."""
+    """Return an `otherwise` step; if it has no id, it gets the id of the step that failed."""
     if step.id is not None:
         return step
     return replace(step, id=id, otherwise=_inherit_id(step.otherwise, id) if step.otherwise is not None else None)

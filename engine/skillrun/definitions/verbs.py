@@ -1,7 +1,7 @@
-"""Declares the kinds of keys, and the verbs with their keys. The keys of files are the fields of `definitions`.
+"""Declares the kinds of keys, and the verbs with their keys.
 
-All code that reads, checks or explains files uses these tables, so no key is accepted in one place and ignored in
-another. Reads no files.
+The keys of files are declared by the fields in `definitions`. All code that reads, checks or explains files uses these
+tables, so that every accepted key has an effect. Reads no files.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ KeyKind = Literal[
     "id",  # the name of a step
     "name",  # a literal name
     "target",  # a literal name, kept with its position
-    "names",  # a list of literal names, or one
+    "names",  # a list of literal names, or a single name
     "integer",
     "number",
     "boolean",
     "choice",  # one of `values`, or a template that yields one
     "mapping",  # names to values
-    "list",  # a list of values, or a template that yields one; with `least`, without duplicates
+    "list",  # a list of values, or a template that yields one; if `least` is set, duplicates are invalid
     "questions",  # a text, a record with a `text`, or a list of these
     "rows",  # the rows of a decision
     "shape",
@@ -65,7 +65,7 @@ Keys = Mapping[str, Key]
 
 
 def key(kind: KeyKind, doc: str, default: Any = None, *, required: bool = False, least: int | None = None) -> Any:
-    """Declare a definition field that is read from a key of the file; `default` may be the class `dict`."""
+    """Declare a field that is read from a key of the file. For an empty mapping, pass `dict` as `default`."""
     metadata = {"key": Key(kind, doc, required, least=least)}
     return (
         field(default_factory=dict, metadata=metadata) if default is dict else field(default=default, metadata=metadata)
@@ -73,7 +73,7 @@ def key(kind: KeyKind, doc: str, default: Any = None, *, required: bool = False,
 
 
 def keys_of(definition: Any) -> Keys:
-    """The keys that a definition reads."""
+    """Return the keys that a definition reads."""
     return MappingProxyType({field.name: field.metadata["key"] for field in fields(definition) if field.metadata})
 
 
@@ -85,7 +85,8 @@ def _keys(**keys: Key) -> Keys:
 class Verb:
     """A verb of the language: its main value, its effects, its other keys, and the fields of its result.
 
-    Steps within a step have their own effects; `each` and `run` count as calls, since their steps usually make some.
+    The effects do not include those of steps inside the step, except that `each` and `run` have the effect `calls`,
+    because their steps usually make calls.
     """
 
     main: Key
@@ -123,7 +124,7 @@ VERBS: Final[Mapping[str, Verb]] = {
             points=Key("list", "the points that the reply must answer one by one"),
             writes=Key("text", "the artifact to write the reply to"),
             session=Key("choice", "whether a member continues its conversation", values=("fresh", "persistent")),
-            at_least=Key("integer", "the number of members in a list that must reply", least=0),
+            at_least=Key("integer", "how many members of the list must reply", least=0),
             invalid=Key("choice", "how to handle invalid items of a list", values=("drop", "gather")),
             fresh=_FRESH,
             criteria=_CRITERIA,
@@ -230,7 +231,7 @@ BREAKER_KEYS: Final = _keys(
     ask=Key("sentence", "the question to the user"),
     choices=Key("sentences", "the choices of the user: labels for `retry`, `go_on` and `stop`"),
 )
-BREAKER_CHOICES: Final = ("retry", "go_on", "stop")  # what the user can choose at a breaker's limit
+BREAKER_CHOICES: Final = ("retry", "go_on", "stop")  # what the user can choose when a breaker triggers
 
 FEATURE_KEYS: Final = _keys(
     enabled=Key("boolean", "whether it can be switched on", True),
@@ -241,9 +242,9 @@ FEATURE_KEYS: Final = _keys(
 )
 
 TOOLS: Final = ("Read", "Outline", "Grep", "Glob", "List")
-LOOKUP: Final = "Lookup"  # given to members with tools if journal content is not in their prompt
+LOOKUP: Final = "Lookup"  # for members with tools whose prompt leaves out content of the journal
 
-ENGINE_FILES: Final = (".run", "summaries", "state.md")  # the engine's files of a run, next to the folders `round-…`
+ENGINE_FILES: Final = (".run", "summaries", "state.md")  # what the engine writes to a run's folder, besides `round-…`
 
 # Names that the interpreter provides to every template; steps and locals cannot use them.
 RESERVED: Final = frozenset(
@@ -256,5 +257,5 @@ RESERVED: Final = frozenset(
 # Keys of a phase's outputs that are copied to its summary, and from there to later prompts.
 SUMMARY_KEYS: Final = ("flags", "key_decisions", "open_questions", "risks_identified")
 
-# Fields of a record requested with a document that are copied to the summary too.
+# Fields that are also copied to the summary, if the record that follows a document has them.
 RECORD_KEYS: Final = ("summary", *SUMMARY_KEYS[1:])

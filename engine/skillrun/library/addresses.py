@@ -1,6 +1,6 @@
 """Validates provider names, key variables and base URLs of `config/models.yaml`.
 
-Stricter than the URL standard, so that the validated address is the contacted address. Opens no connections.
+Stricter than the URL standard, so that requests go to exactly the address that was validated. Opens no connections.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ class Address:
 
     @property
     def is_insecure(self) -> bool:
-        """Whether requests to it are sent unencrypted over the network."""
+        """Whether requests to this address are sent unencrypted over the network."""
         return self.scheme == "http" and not self.is_local
 
 
 class AddressError(ValueError):
-    """A text is not a valid address. Never contains the text, because it may contain a password."""
+    """A text is not a valid address. The message never contains the text, which may include a password."""
 
 
 def parse_address(url: str) -> Address:

@@ -21,17 +21,18 @@ from skillrun.syntax.diagnostics import Problems, Suggestion, near_miss, suggest
 from skillrun.syntax.source import Mapping, MappingEntry, Node, Sequence, Span, sequences, to_plain
 
 MODES: Final = "modes"
-FEATURES: Final = "features"  # in a mode: the list of features that are on
+FEATURES: Final = "features"  # the key of a mode that lists the features that are on
 
 
 Data = dict[str, Any]
 
 
 def merge_by_mode(layers: Iterable[source.Mapping], problems: Problems) -> tuple[Data, dict[str, Data]]:
-    """Return the merged data of `layers`, strongest first, and the data of each mode (empty without modes).
+    """Merge `layers`, given strongest first. Return the merged data, and the data of each mode.
 
-    A mode overlays its own file, and a stronger file overlays both. Each returned entry of `modes` then has every key
-    that any mode overlays, from itself or from the rest of the config.
+    A mode overlays the rest of its file, and a stronger file overlays both. In the returned data, every mode in `modes`
+    has each key that any mode overlays; a mode that does not set the key itself has the value of the config. Without
+    modes, the second result is empty.
     """
     layers = tuple(layers)
     shipped = layers[-1]
@@ -62,12 +63,12 @@ def merge_by_mode(layers: Iterable[source.Mapping], problems: Problems) -> tuple
 def mode_dependent_keys(
     data: AbstractMapping[str, Any], modes: AbstractMapping[str, AbstractMapping[str, Any]]
 ) -> frozenset[str]:
-    """The keys of a config that have another value in some mode."""
+    """Return the config keys whose value differs in some mode."""
     return frozenset(name for values in modes.values() for name in values if values[name] != data.get(name))
 
 
 def _modes_entries(layer: source.Mapping, known: Data, sample: Data, problems: Problems) -> dict[str, Data]:
-    """The modes of a layer with their valid keys; `sample` has every key that a mode may have."""
+    """Return the modes of a layer, with their valid keys. `sample` has every key that a mode may have."""
     node = layer.get(MODES)
     entries = {}
     for name, entry in node.entries.items() if isinstance(node, source.Mapping) else ():
@@ -84,7 +85,7 @@ def _modes_entries(layer: source.Mapping, known: Data, sample: Data, problems: P
 
 
 def _shared_values(entry: Data, data: Data) -> Data:
-    """The values of a mode that overlay the config; the others exist only in modes."""
+    """Return the values of a mode that overlay values of the config. Its other values exist only in modes."""
     return {key: value for key, value in entry.items() if key in data and key != FEATURES}
 
 
@@ -95,7 +96,7 @@ def _overlay_all(layers: Iterable[Data]) -> Data:
     return merged
 
 
-ENGINE_KEYS: Final = {"features": FEATURE_KEYS, "breakers": BREAKER_KEYS}  # of their entries, all optional
+ENGINE_KEYS: Final = {"features": FEATURE_KEYS, "breakers": BREAKER_KEYS}  # optional keys of their entries
 
 _TYPES: Final = (
     (bool, "true or false"),
@@ -108,7 +109,10 @@ _TYPES: Final = (
 
 
 def merge(layers: Iterable[Mapping], problems: Problems) -> dict[str, Any]:
-    """Merge `layers`, strongest first. Unknown keys and wrong types are reported and omitted."""
+    """Return the merged data of `layers`, given strongest first.
+
+    Unknown keys and wrong types are reported and omitted.
+    """
     shipped, *others = reversed(tuple(layers))
     merged: dict[str, Any] = to_plain(shipped)
     for layer in others:
@@ -117,7 +121,7 @@ def merge(layers: Iterable[Mapping], problems: Problems) -> dict[str, Any]:
 
 
 def overlay(base: dict[str, Any], layer: dict[str, Any]) -> dict[str, Any]:
-    """Merge a layer over a base: mappings key by key; any other value is replaced."""
+    """Return a base overlaid by a layer. Mappings are merged key by key; any other value is replaced."""
     merged = dict(base)
     for name, value in layer.items():
         both = isinstance(value, dict) and isinstance(base.get(name), dict)
@@ -126,14 +130,17 @@ def overlay(base: dict[str, Any], layer: dict[str, Any]) -> dict[str, Any]:
 
 
 def without_key(layer: Mapping, name: str) -> Mapping:
-    """A layer without one of its keys."""
+    """Return a layer without one of its keys."""
     return layer._replace(entries={other: entry for other, entry in layer.entries.items() if other != name})
 
 
 def filter_layer(
     base: dict[str, Any], layer: Mapping, problems: Problems, path: str = "", *, is_open: bool = False
 ) -> dict[str, Any]:
-    """Return the valid parts of a layer and report the rest. `is_open`: whether the mapping allows new keys."""
+    """Return the valid parts of a layer and report the rest.
+
+    `is_open` tells whether the mapping allows new keys.
+    """
     accepted: dict[str, Any] = {}
     for name, entry in layer.entries.items():
         key_path, base_value = f"{path}.{name}" if path else name, base.get(name)
@@ -151,7 +158,7 @@ def filter_layer(
 def check_entry(
     base: dict[str, Any], name: str, entry: MappingEntry, problems: Problems, key_path: str, *, is_open: bool
 ) -> bool:
-    """Whether an entry changes an existing one or adds one to a collection; otherwise report a problem."""
+    """Return whether an entry changes an existing one or may be added to a collection; report it if not."""
     if name in base:
         return _check_value(base[name], entry.value, problems, key_path)
     near = near_miss(name, base)
@@ -168,13 +175,16 @@ def check_entry(
 
 
 def is_collection(mapping: dict[str, Any]) -> bool:
-    """Whether entries can be added: all values are mappings, lists or texts, or there are several numbers."""
+    """Whether entries can be added: all values are mappings, all are lists, all are texts, or all are numbers.
+
+    A single number is not a collection.
+    """
     kinds = {_type(value) for value in mapping.values()}
     return kinds in ({"a mapping"}, {"a list"}, {"text"}) or (kinds == {"a whole number"} and len(mapping) > 1)
 
 
 def _check_value(old: Any, new: Node, problems: Problems, key_path: str) -> bool:
-    """Whether a value may replace another; an empty value changes nothing."""
+    """Return whether a new value may replace the old one. An empty value may not, because it changes nothing."""
     value = to_plain(new)
     if value is None:
         return False
@@ -216,7 +226,8 @@ def resolve_features(
 ) -> dict[str, Feature]:
     """Resolve each switch: it is on if it is enabled, matches the mode, and all required features are on.
 
-    A feature matches the modes that it lists, or else the modes that list it, or else all. Features in a cycle are off.
+    A feature matches the modes that it lists. If it lists none, it matches the modes that list it or, if there are
+    none, all modes. Features in a cycle are off.
     """
     listing: dict[str, set[str]] = {}
     for known, entry in modes.items():
@@ -280,7 +291,7 @@ def check_breakers(layer: Mapping, data: dict[str, Any], problems: Problems) -> 
 def _read_entries(
     layer: Mapping, part: str, keys: Keys, data: dict[str, Any], problems: Problems
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Read the entries of a part of a layer; keys that a weaker layer has set are optional."""
+    """Yield the entries of a part of a layer by name. A required key is optional if a weaker layer sets it."""
     merged = data.get(part) or {}
     for name, entry in _entries(layer, part, problems):
         below = merged.get(name)
@@ -299,7 +310,7 @@ def _check_mode_features(mode: Mapping, features: Collection[str], problems: Pro
 
 
 def _check_question(part: Node | None, name: str, breaker: dict[str, Any], merged: Any, problems: Problems) -> None:
-    """Report texts for a question in a breaker that does not ask, and invalid or too few choices."""
+    """Report `ask` and `choices` in a breaker that does not ask, and choices that are invalid or too few."""
     entry = part.get(name) if isinstance(part, Mapping) else None
     if not isinstance(entry, Mapping) or not isinstance(merged, dict):
         return
@@ -336,7 +347,7 @@ def _check_question(part: Node | None, name: str, breaker: dict[str, Any], merge
 
 
 def check_modes(layer: Mapping, modes: Collection[Any], problems: Problems) -> None:
-    """Report modes of a layer's features that are not modes of the workflow."""
+    """Report each mode that a feature of the layer lists and the workflow does not have."""
     for _, entry in _entries(layer, "features", Problems()):
         listed = entry.get("modes") if isinstance(entry, Mapping) else None
         for item in listed.items if isinstance(listed, Sequence) else ():
@@ -346,7 +357,7 @@ def check_modes(layer: Mapping, modes: Collection[Any], problems: Problems) -> N
 
 
 def duplicate_spans(layers: Iterable[Mapping], values: list[Any], member: Any) -> list[Span]:
-    """Return the positions of the second occurrence of `member` in config lists equal to `values`."""
+    """Return where `member` occurs for the second time in each config list that equals `values`."""
     return [
         [item.span for item in sequence.items if to_plain(item) == member][1]
         for layer in layers

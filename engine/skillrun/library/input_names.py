@@ -13,7 +13,7 @@ from skillrun.types.fields import Field, MemberError, parse_member
 
 
 def check_input_names(library: Library, workflow: Workflow, inputs: Mapping[str, Any]) -> list[str]:
-    """Return the errors in members and models that the inputs of a workflow name."""
+    """Return an error for each invalid member or model that a workflow's inputs name."""
     lookups = Lookups(library)
     errors = []
     for field, written in _iter_input_names(workflow, inputs):
@@ -37,7 +37,7 @@ def check_input_names(library: Library, workflow: Workflow, inputs: Mapping[str,
 
 
 def referenced_models(library: Library, workflow: Workflow, inputs: Mapping[str, Any]) -> list[str]:
-    """The model names in the inputs of a workflow: given directly, or by members and their roles."""
+    """Return the model names that a workflow's inputs use: directly, or through members and their roles."""
     names = []
     for field, written in _iter_input_names(workflow, inputs):
         names += [written] if field.item.word == "model" else member_models(library, written)
@@ -45,7 +45,7 @@ def referenced_models(library: Library, workflow: Workflow, inputs: Mapping[str,
 
 
 def member_models(library: Library, written: Any) -> list[str]:
-    """The name of a member's model as a list; empty if the member does not exist."""
+    """Return the name of a member's model, as a list; empty if the member does not exist."""
     try:
         member = parse_member(written)
     except MemberError:
@@ -55,7 +55,7 @@ def member_models(library: Library, written: Any) -> list[str]:
 
 
 def _iter_input_names(workflow: Workflow, inputs: Mapping[str, Any]) -> Iterator[tuple[Field, str]]:
-    """Yield each member and model that an input names, with its field."""
+    """Yield each member and model that an input names, with the field of the input."""
     for field in workflow.inputs:
         value = inputs.get(field.name) if field.item.word in ("member", "model") else None
         yield from ((field, name) for name in (value if isinstance(value, list) else [value]) if isinstance(name, str))

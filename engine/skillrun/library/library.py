@@ -85,12 +85,15 @@ class LoadedFile:
 
 
 class Library:
-    """The files on the search path. All problems in them are in `problems`."""
+    """The files on the search path. The problems found in them are in `problems`."""
 
     def __init__(
         self, roots: Iterable[Root], previous: Library | None = None, unsaved: Mapping[Path, str] = NO_UNSAVED_FILES
     ) -> None:
-        """Files unchanged since `previous` are reused from it; texts in `unsaved` replace files on disk."""
+        """Open a library.
+
+        Loaded files of `previous` are reused if they have not changed. Texts in `unsaved` replace files on disk.
+        """
         self.roots = tuple(roots)
         self.unsaved = unsaved
         self.cached_files: dict[Path, LoadedFile] = dict(previous.cached_files) if previous is not None else {}
@@ -106,9 +109,9 @@ class Library:
         self._configs: dict[str, Config | None] = {}
         self._definitions: dict[tuple[str, str], Any] = {}  # parsed files by kind and path
         self._reported: set[tuple[Path, str]] = set()  # files and purposes whose problems are collected
-        self._looked_up: dict[str, tuple[Path, ...]] = {}  # by path below a root, including missing files
+        self._looked_up: dict[str, tuple[Path, ...]] = {}  # locations by path below a root; empty if missing
         self._listed: dict[str, list[str]] = {}  # names by listed folder
-        self._found: dict[str, bool] = {}  # by path from the project, whether a file that a step reads exists
+        self._found: dict[str, bool] = {}  # whether a file exists, by its path in the project
 
     def fork(self) -> Library:
         """Return a library that shares the loaded files, with separate problems."""
@@ -117,7 +120,7 @@ class Library:
         return library
 
     def copy_for_thread(self) -> Library:
-        """Return a copy for use in another thread; later lookups in one do not affect the other."""
+        """Return a copy for use in another thread. Later lookups change only the library that they are made in."""
         library = copy(self)
         for name, value in vars(self).items():
             if isinstance(value, dict | set):
@@ -142,7 +145,7 @@ class Library:
         return self.roots[0].path
 
     def has_project_file(self, path: str) -> bool:
-        """Whether the project has a file or folder of this path, also outside of the parts that are searched."""
+        """Whether the project has a file or folder at this path, inside or outside of the library's folders."""
         self._found[path] = self._exists(path)
         return self._found[path]
 
@@ -163,17 +166,17 @@ class Library:
         return tuple(path for _, path in self._places.get(relative, ()))
 
     def project_files(self, part: str) -> list[str]:
-        """The library files of the project in a folder or at a path; all for `.`."""
+        """Return the project's library files in a folder or at a path; `.` means all of them."""
         names = [name for name, places in self._places.items() if any(root is self.roots[0] for root, _ in places)]
         return names if part == "." else [name for name in names if name == part or name.startswith(f"{part}/")]
 
     def names(self, folder: str) -> list[str]:
-        """The names of the files in a folder of any root, sorted."""
+        """Return the names of the files in a folder, from all roots and sorted."""
         self._listed[folder] = self._list(folder)
         return self._listed[folder]
 
     def skills(self) -> list[str]:
-        """Every `area/name` below `skills/`, and the Agent Skills by folder name."""
+        """Return every `area/name` below `skills/`, and the folder name of each Agent Skill."""
         return self.names("skills")
 
     def _list(self, folder: str) -> list[str]:
@@ -194,7 +197,7 @@ class Library:
             names.setdefault(folder, []).append(name.rpartition(".")[0])
         return names
 
-    # one method per kind of file: None if the file is missing or invalid
+    # one method per kind of file; each returns None if the file is missing or invalid
 
     def workflow(self, name: str) -> Workflow | None:
         return self._load_definition(f"workflows/{name}.md", name, "workflow", parse_workflow)
@@ -209,11 +212,11 @@ class Library:
         return self._load_definition(f"skills/protocols/{name}.md", name, "protocol", parse_protocol)
 
     def text(self, name: str, kind: str = "template") -> TextFile | None:
-        """A reference or template by `area/name`."""
+        """Return the reference or template called `area/name`."""
         return self._load_definition(f"skills/{name}.md", name, kind, parse_text)
 
     def record_shape(self, part: RecordPart) -> ShapeSpec | None:
-        """The shape of a part of `record:`; None if its template has no shape."""
+        """Return the shape of a part of `record:`; None if the part names a template without a shape."""
         text = self.text(part.name) if part.name else None
         return part.shape or (text.output if text is not None else None)
 
@@ -224,7 +227,7 @@ class Library:
         return self._load_definition(f"skills/{name}/SKILL.md", name, "skill", parse_agent_skill)
 
     def config(self, name: str) -> Config | None:
-        """`config/<name>.yaml` of every root, merged; None if no root has it."""
+        """Return `config/<name>.yaml`, merged from all roots; None if no root has it."""
         if name not in self._configs:
             places = self._look_up(f"config/{name}.yaml")
             parsed_layers = ((root.name, self._parse_once(root, path, "config", parse_config)) for root, path in places)
@@ -260,11 +263,11 @@ class Library:
         return Config("models", data, layers, roots)
 
     def skill(self, name: str) -> Document | None:
-        """The file of the skill `area/name`, of any kind."""
+        """Return the file of the skill `area/name`, whatever its kind."""
         return self._document(f"skills/{name}.md")
 
     def kind(self, name: str) -> str | None:
-        """The `kind` in the file of the skill `area/name`."""
+        """Return the `kind` that the file of the skill `area/name` declares."""
         document = self.skill(name)
         node = document.frontmatter.get("kind") if document is not None else None
         return str(to_plain(node)) if node is not None else None
@@ -274,7 +277,7 @@ class Library:
     def _load_definition(
         self, relative: str, name: str, kind: str, parse: Callable[[Document, str, Problems], T | None]
     ) -> T | None:
-        """Parse a file of a kind, which it must declare for some kinds. Cached."""
+        """Return a parsed file from the cache, or parse it. Files of some kinds must declare their kind."""
         if (kind, relative) not in self._definitions:
             self._definitions[kind, relative] = self._parse_definition(relative, name, kind, parse)
         definition: T | None = self._definitions[kind, relative]
@@ -300,7 +303,7 @@ class Library:
     def _parse_once(
         self, root: Root, path: Path, purpose: str, parse: Callable[[Source, Problems], T | None]
     ) -> T | None:
-        """Return the cached result of `parse` for a file's source."""
+        """Return the result of `parse` for a file's source. A file is parsed once for each purpose."""
         file = self._file(root, path)
         if file.source is None:
             return None
@@ -338,7 +341,7 @@ class Library:
         return read_source(path, label, problems, most, root.boundary)
 
     def _stamp(self, path: Path) -> Stamp:
-        """A value that changes when the file changes. Cached."""
+        """Return a value that changes when the file changes. Cached."""
         if path not in self._stamps:
             self._stamps[path] = _stamp(path) if path not in self.unsaved else (hash(self.unsaved[path]),)
         return self._stamps[path]

@@ -26,9 +26,9 @@ from skillrun.types.types import ANY, BOOLEAN, Fact, Type, infer_type, merge_typ
 
 @dataclass(frozen=True, eq=False)
 class Settings:
-    """A workflow's config as its templates see it, and in each mode; `data` is None if unknown.
+    """The config that a workflow's templates read, and its data in each mode.
 
-    Compared by identity.
+    An unknown config has no `data`. Instances are compared by identity.
     """
 
     data: Mapping[str, Any] | None = None
@@ -38,7 +38,7 @@ class Settings:
 
     @cached_property
     def config(self) -> Type:
-        """The type of the config in any mode, or without a mode."""
+        """The type of the config; it allows for the data of every mode and the data without a mode."""
         if self.data is None:
             return ANY
         common = infer_type(self.data, ("config",), tunable=True)
@@ -55,7 +55,7 @@ class Settings:
 
     @cached_property
     def text_spans(self) -> Mapping[str, list[Span]]:
-        """The positions of all text values in the config, by text."""
+        """The positions of all text values in the config, keyed by the text."""
         spans = defaultdict[str, list[Span]](list)
         for layer in self.layers:
             for scalar in source.scalars(layer):
@@ -68,7 +68,7 @@ class Settings:
         return entries if isinstance(entries, Mapping) else {}
 
     def fact_span(self, fact: Fact) -> Span | None:
-        """The position in the config where the value required by the fact is missing."""
+        """Return the position of the config mapping that lacks the value required by the fact; None if unknown."""
         owner, *path = fact.path[:-1] or ("",)
         spans = (layer.key_span(*path) for layer in self.layers if owner == "config")
         return next((span for span in spans if span is not None), None)
@@ -79,7 +79,10 @@ UNKNOWN: Final = Settings()
 
 
 class Lookups:
-    """Resolves names in one library; each role and config is checked once. References are added to `symbols`."""
+    """Resolves names in one library.
+
+    Each role and config is checked once. References are added to `symbols`.
+    """
 
     def __init__(self, library: Library, symbols: SymbolTable | None = None) -> None:
         self.library = library
@@ -89,7 +92,10 @@ class Lookups:
         self._settings: dict[str, Settings] = {}
 
     def report_unknown(self, span: Span, what: str, name: str, known: Iterable[str], otherwise: str = "") -> None:
-        """Report an unknown name, with the closest known name, `otherwise`, or all known names as the hint."""
+        """Report an unknown name.
+
+        The hint is the closest known name, or else `otherwise`, or else the list of known names.
+        """
         code = f"unknown-{what.rpartition(' ')[2]}"
         self.problems.report(span, code, f"there is no {what} `{name}`", suggest(name, known, otherwise))
 
@@ -101,7 +107,7 @@ class Lookups:
     # config
 
     def settings(self, workflow: Workflow) -> Settings:
-        """The workflow's config."""
+        """Return the workflow's config; UNKNOWN if it does not exist."""
         name = workflow.config
         if name is not None:
             self.add_reference(
@@ -114,7 +120,7 @@ class Lookups:
         return self.config(name) if name is not None else NO_CONFIG
 
     def config(self, name: str) -> Settings:
-        """A config with its switches checked; UNKNOWN if it is missing or invalid."""
+        """Return a config after checking its switches; UNKNOWN if it is missing or invalid."""
         if name not in self._settings:
             config = self.library.config(name)
             self._settings[name] = (
@@ -142,11 +148,14 @@ class Lookups:
             self.report_unknown(span, "skill", name, (skill for skill in self.library.skills() if "/" not in skill))
 
     def text(self, name: str, span: Span, kind: str) -> TextFile | None:
-        """A reference or a template."""
+        """Return a reference or template; report a name that is unknown or of another kind."""
         return self.library.text(name, kind) if self.is_kind(name, span, kind) else None
 
     def resolve_shape(self, spec: ShapeSpec | None) -> ShapeSpec | None:
-        """The literal shape, from the step or from the template that it names; None if there is none."""
+        """Return a literal shape: the step's own, or that of the template that the step names.
+
+        Returns None if neither has a shape.
+        """
         if spec is None or not spec.name:
             return spec
         text = self.text(spec.name, spec.span, "template")
@@ -157,7 +166,7 @@ class Lookups:
         return text.output if text is not None else None
 
     def record_shape(self, part: RecordPart) -> ShapeSpec | None:
-        """The shape of a part of `record:`."""
+        """Return the shape of a part of `record:`; report a template without an `output`."""
         text = self.text(part.name, part.span, "template") if part.name else None
         if text is not None and text.output is None:
             self.problems.report(part.span, "shape", f"the template `{part.name}` has no `output`", "add one")
@@ -167,7 +176,7 @@ class Lookups:
         return self.library.bank(name) if self.is_kind(name, span, "questions", "question bank") else None
 
     def is_kind(self, name: str, span: Span, kind: str, what: str = "") -> bool:
-        """Whether the skill `area/name` exists and does not declare another kind."""
+        """Return whether the skill `area/name` exists and declares no other kind; report it if not."""
         library = self.library
         self.add_reference(span, "file", f"skills/{name}.md", name)
         if library.locate(f"skills/{name}.md") is None:
@@ -185,7 +194,7 @@ class Lookups:
     # roles and members
 
     def role(self, name: str) -> Role | None:
-        """The role, after checking its skills, tools and model."""
+        """Return the role after checking its skills, tools and model."""
         if name not in self._roles:
             role = self._roles[name] = self.library.role(name)
             if role is not None:
@@ -221,20 +230,23 @@ class Lookups:
         return ModelNames.of(self.config("models").data or {})
 
     def value_spans(self, value: Value, written: Any, settings: Settings) -> list[Span]:
-        """The positions of a text that a value yields: in the value or in the config, else of the value itself."""
+        """Return where a text that a value yields is written: in parts of the value, or in the config.
+
+        If it is in neither, return the position of the value.
+        """
         parts = (value, *(value.items or ()), *(value.entries or {}).values())
         literal_spans = [part.span for part in parts if part.literal == written]
         config_spans = settings.text_spans.get(written) if isinstance(written, str) else None
         return literal_spans or config_spans or [value.span]
 
     def check_member(self, written: Any, span: Span) -> None:
-        """Report the errors of a member."""
+        """Report each error in the notation or the names of a member."""
         self._add_member_references(written, span)
         for wrong in self.member_errors(written):
             self.problems.report(span, *wrong)
 
     def _add_member_references(self, written: Any, span: Span) -> None:
-        """Record references to the role, and to the variant and model after it."""
+        """Record the references to a member's role, variant and model."""
         try:
             member = parse_member(written)
         except MemberError:

@@ -20,7 +20,7 @@ SCRIPTED: Final = "scripted"
 
 
 class InvalidName(NamedTuple):
-    """The error of a name: code, message and hint of a problem."""
+    """Why a name is invalid: code, message and hint."""
 
     code: str
     message: str
@@ -29,12 +29,12 @@ class InvalidName(NamedTuple):
 
 @dataclass(frozen=True)
 class ModelNames:
-    """The model names by kind; tiers, aliases and intents ignore letter case."""
+    """The model names by kind. Letter case does not matter in tiers, aliases and intents."""
 
     aliases: Mapping[str, str]  # tiers and aliases with their targets
-    intents: Mapping[str, str]  # with the provider whose list they choose from
-    provider_by_name: Mapping[str, str]  # bare names in the table that belong to one provider
-    patterns: tuple[tuple[str, str], ...]  # of bare names, with their providers
+    intents: Mapping[str, str]  # the provider whose list an intent chooses from
+    provider_by_name: Mapping[str, str]  # for bare names that only one provider has
+    patterns: tuple[tuple[str, str], ...]  # patterns of bare names, with the provider
     providers: tuple[str, ...]
     suggested: tuple[str, ...]
     tiers: tuple[str, ...] = ()
@@ -71,7 +71,7 @@ class ModelNames:
         )
 
     def check_model(self, name: str) -> InvalidName | None:
-        """Return the error if no model has this name; None if one has, or if no providers are configured."""
+        """Return the error if no model has this name; None if a model has it or no providers are configured."""
         folded, (provider, colon, model) = name.casefold(), name.partition(":")
         if not self.providers or folded in self.aliases or folded in self.intents:
             return None
@@ -97,7 +97,7 @@ class ModelNames:
         return InvalidName("unknown-tier", f"there is no tier `{name}`", suggest(name, self.tiers))
 
     def alias_chain(self, name: str) -> list[str]:
-        """The chain of tiers and aliases from a name; in a cycle, it ends with a repeated name."""
+        """Return the chain of tiers and aliases that starts at a name; a cycle ends with its first repeated name."""
         chain = [name]
         while (target := self.aliases.get(chain[-1].casefold())) is not None and len(chain) <= MAX_ALIAS_STEPS:
             is_cycle = target.casefold() in map(str.casefold, chain)
@@ -107,7 +107,7 @@ class ModelNames:
         return chain
 
     def check_cycle(self, name: str) -> InvalidName | None:
-        """Return the error if the tiers and aliases from a name form a cycle, or a chain that is too long."""
+        """Return the error if the tiers and aliases that start at a name form a cycle or too long a chain."""
         chain = self.alias_chain(name)
         if chain[-1].casefold() not in self.aliases:
             return None
@@ -118,7 +118,7 @@ class ModelNames:
         return InvalidName("cycle", f"`{name}` refers to itself: {' -> '.join(chain)}", "name a model")
 
     def provider_of(self, name: str) -> str | None:
-        """The provider of the model with this name; None if unknown."""
+        """Return the provider of the model with this name; None if unknown."""
         last = self.alias_chain(name)[-1]
         provider, colon, _ = last.partition(":")
         if (of := self.intents.get(last.casefold())) is not None:

@@ -64,9 +64,9 @@ PROVIDER_KEYS: Final[Keys] = {
 }
 TABLES: Final[dict[str, Keys]] = {
     "intents": {
-        "provider": Key("text", "write the provider whose list it chooses from", True),
-        "match": Key("text", "write a pattern for the names in that list", True),
-        "fallback": Key("text", "write the model to use if the list is unavailable", True),
+        "provider": Key("text", "write the provider whose model list the intent chooses from", True),
+        "match": Key("text", "write a pattern for model names in the provider's list", True),
+        "fallback": Key("text", "write the model to use if the provider's list is unavailable", True),
         "tier": Key("choice", "the tier to use on another provider", values=("strong", "fast")),
     },
     "providers": PROVIDER_KEYS,
@@ -92,7 +92,10 @@ RECORDS: Final[dict[str, Keys]] = {
 
 
 def sanitize_layers(layers: Layers, problems: Problems) -> Layers:
-    """Return the layers, with root names and strongest first, without forbidden settings."""
+    """Return the layers without forbidden settings.
+
+    Each layer comes with the name of its root; the strongest layer is first.
+    """
     addresses = user_addresses(layers)
     for _, layer in layers:
         _hide_secrets(layer)
@@ -102,7 +105,7 @@ def sanitize_layers(layers: Layers, problems: Problems) -> Layers:
 
 
 def user_addresses(layers: Iterable[tuple[str, Mapping]]) -> frozenset[str]:
-    """The base URLs in the user's file."""
+    """Return the base URLs in the user's file."""
     entries = (entry for root, layer in layers if root == USER for _, entry in provider_entries(layer))
     written = (entry.value.get("base_url") for entry in entries if isinstance(entry.value, Mapping))
     return frozenset(str(to_plain(node)) for node in written if node is not None)
@@ -147,7 +150,7 @@ class _Layer(Reader):
         return Mapping(entries, layer.span)
 
     def read_aliases(self, entry: MappingEntry) -> MappingEntry:
-        """Read tiers, aliases or intents; names that already refer to a model are reported and removed."""
+        """Return tiers, aliases or intents. Names that already refer to a model are reported and removed."""
         if not isinstance(entry.value, Mapping):
             return entry
         kept = dict(entry.value.entries)
@@ -157,13 +160,13 @@ class _Layer(Reader):
             return MappingEntry(entry.key, Mapping({}, entry.value.span))
         for name, symbol in entry.value.entries.items():
             if ":" in name or (self.root == PROJECT and name.casefold() == "embedded"):
-                hint = "choose another name; a name with a `:` is a provider's model, and `embedded` is the small model"
+                hint = "choose another name: `provider:model` names a provider's model, and `embedded` the built-in one"
                 self.report(symbol.key.span, "name", f"`{name}` already refers to a model", hint)
                 del kept[name]
         return MappingEntry(entry.key, Mapping(kept, entry.value.span))
 
     def read_table(self, part: str, entry: MappingEntry) -> MappingEntry:
-        """Read the records of a part by name, each with its valid fields."""
+        """Return the records of a part, keyed by name and reduced to their valid fields."""
         named = self.mapping_entries(entry.value).items()
         kept = {
             name: self.read_record(entry, TABLES[part])
@@ -181,14 +184,14 @@ class _Layer(Reader):
         return False
 
     def read_record(self, entry: MappingEntry, keys: Keys) -> MappingEntry:
-        """Read a record with its valid fields."""
+        """Return a record, reduced to its valid fields."""
         written = Mapping(self.mapping_entries(entry.value), entry.value.span)
         fields = self.read(written, {name: replace(key, required=False) for name, key in keys.items()})
         kept = {name: entry for name, entry in written.entries.items() if name in fields}
         return MappingEntry(entry.key, written._replace(entries=kept))
 
     def mapping_entries(self, node: Node) -> dict[str, MappingEntry]:
-        """The entries of a mapping; empty for any other node."""
+        """Return the entries of a mapping. Any other value is reported and has no entries."""
         if isinstance(node, Mapping):
             return node.entries
         if to_plain(node) is not None:
@@ -212,7 +215,7 @@ class _Layer(Reader):
         return super().read_key_value(name, key, node)
 
     def read_rates(self, node: Node) -> dict[str, Any] | None:
-        """Read the rates of a long call; None if one is invalid."""
+        """Return the rates of a long call; None if any of them is invalid."""
         problem_count = len(self.problems)
         rates = self.read(node, RATES)
         return rates if len(self.problems) == problem_count else None
@@ -241,7 +244,10 @@ class _Layer(Reader):
 
 
 def merge_models(layers: Iterable[Mapping], problems: Problems) -> dict[str, Any]:
-    """Merge sanitized layers, strongest first. Remaining errors are reported and omitted."""
+    """Return the merged data of sanitized layers, given strongest first.
+
+    Remaining invalid values are reported and omitted.
+    """
     checked = TABLES.keys() | RECORDS.keys()
     layers = tuple(layers)
     others = [
@@ -272,7 +278,7 @@ def _is_variable(node: Node) -> bool:
 
 
 def _hide_secrets(layer: Mapping) -> None:
-    """Stop problems from quoting lines that may contain a key or a password instead of the expected value."""
+    """Keep a line out of problem reports if it may hold a key or password where another value was expected."""
     for _, entry in provider_entries(layer):
         fields = entry.value.entries if isinstance(entry.value, Mapping) else {}
         for node in (field.value for key, field in fields.items() if key in ("base_url", "key")):
@@ -308,7 +314,7 @@ def _check_complete(layers: Layers, kept: Layers, problems: Problems) -> None:
 
 
 def _merge_records(layers: Layers, part: str) -> dict[str, dict[str, Any]]:
-    """Merge the records of a table from layers, strongest first."""
+    """Return the merged records of a table; the strongest layer is first."""
     records: dict[str, dict[str, Any]] = {}
     for _, layer in reversed(layers):
         for name, entry in part_entries(layer, part):

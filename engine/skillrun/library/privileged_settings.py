@@ -1,7 +1,7 @@
 """Finds the settings of a project that need the user's consent, and the file that sets each provider's address.
 
 Settings that cannot send a key or prompt anywhere need no consent: tiers, names, prices, numbers, and the project's
-providers on this machine without a key. Does not ask for consent.
+providers that run on this machine and have no key. This module does not ask for the consent.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ENDPOINT_KEYS: Final = ("kind", "base_url", "key")  # these decide where a call 
 
 @dataclass(frozen=True)
 class Endpoint:
-    """The API kind and base URL of a provider, and the variable of the key sent to it."""
+    """The API kind and base URL of a provider, and the variable with the key that is sent to it."""
 
     kind: str = ""
     base_url: str = ""
@@ -31,7 +31,7 @@ class Endpoint:
 
     @property
     def is_free(self) -> bool:
-        """Whether no consent is needed: no key, and only on this machine."""
+        """Whether the endpoint needs no consent, because it has no key and is on this machine."""
         if self.key:
             return False
         try:
@@ -42,7 +42,10 @@ class Endpoint:
 
 @dataclass(frozen=True)
 class PrivilegedSetting:
-    """A project setting that needs consent, with the provider's endpoint with and without it."""
+    """A project setting that needs consent.
+
+    `endpoint` is the provider's endpoint with the project's settings, `baseline` the one without them.
+    """
 
     provider: str
     key: str
@@ -59,7 +62,7 @@ class PrivilegedSetting:
 
 @dataclass(frozen=True)
 class Origin:
-    """The file that sets a provider's address; `is_user_address`: the user's config contains that address."""
+    """The file that sets a provider's address. `is_user_address` tells whether the user's config has this address."""
 
     location: str
     is_user_address: bool = False
@@ -85,7 +88,7 @@ def find_privileged_settings(library: Library) -> tuple[PrivilegedSetting, ...]:
 def _endpoint_settings(
     layers: Iterable[tuple[str, Mapping]], name: str, endpoint: Endpoint, baseline: Endpoint | None
 ) -> list[PrivilegedSetting]:
-    """The project's settings that determine the endpoint of a provider."""
+    """Return the project's settings that determine the endpoint of a provider."""
     settings = []
     for root, layer in layers:
         for key in ENDPOINT_KEYS if root == PROJECT else ():
@@ -98,7 +101,10 @@ def _endpoint_settings(
 
 
 def consent_digest(settings: Iterable[PrivilegedSetting]) -> str:
-    """The digest that a consent is bound to: files, keys, values and resulting endpoints, without line numbers."""
+    """Return a digest that identifies what the user consents to.
+
+    It covers files, keys, values and resulting endpoints, but not line numbers.
+    """
     entries = [
         [wish.span.path, wish.key, wish.value, *(getattr(wish.endpoint, key) for key in ENDPOINT_KEYS)]
         for wish in settings
@@ -107,7 +113,10 @@ def consent_digest(settings: Iterable[PrivilegedSetting]) -> str:
 
 
 def origins(models: Config) -> dict[str, Origin]:
-    """Return the file that sets each provider's address: the weakest file with the effective value."""
+    """Return which file sets the address of each provider.
+
+    This is the weakest file that has the effective value.
+    """
     layers = tuple(zip(models.roots, models.layers, strict=True))
     addresses = user_addresses(layers)
     origins: dict[str, Origin] = {}

@@ -1,6 +1,6 @@
-"""Applies renames of config keys: values at the old key of a project's file are read at the new key.
+"""Applies renames of config keys: a value at an old key in a project's file is read as if it were at the new key.
 
-Owns the notation `was: {modes.<mode>.panel: panels.<mode>}`, which maps new keys to old keys. Does not merge.
+The notation is `was: {modes.<mode>.panel: panels.<mode>}`, which maps new keys to old keys. Merging is not done here.
 """
 
 from __future__ import annotations
@@ -15,7 +15,10 @@ RENAMES_KEY: Final = "was"
 
 
 class RenamedKey(NamedTuple):
-    """A new and an old key path; a part in `<…>` matches any name, the same on both sides."""
+    """The new and the old path of a key.
+
+    A part `<name>` matches any name, and stands for the matched name in the other path.
+    """
 
     new: tuple[str, ...]
     old: tuple[str, ...]
@@ -30,7 +33,7 @@ class _ExtractedEntry(NamedTuple):
 
 
 def read_renamed_keys(shipped: Mapping, problems: Problems) -> list[RenamedKey]:
-    """Read the renames of a config layer; only those of the weakest layer apply."""
+    """Return the renames that a config layer declares. Only the renames of the weakest layer apply."""
     node = shipped.get(RENAMES_KEY)
     if node is not None and not isinstance(node, Mapping):
         problems.report(node.span, "type", f"`{RENAMES_KEY}` must be a mapping of new keys to old keys")
@@ -81,7 +84,10 @@ def _is_placeholder(part: str) -> bool:
 
 
 def _extract(node: Mapping, path: tuple[str, ...], names: dict[str, str]) -> tuple[Mapping, list[_ExtractedEntry]]:
-    """Remove the entries at a path; return the mapping and the entries. Mappings left empty are removed too."""
+    """Remove the entries at a path, and mappings that become empty.
+
+    Return the remaining mapping and the removed entries.
+    """
     first, *rest = path
     kept: dict[str, MappingEntry] = {}
     extracted: list[_ExtractedEntry] = []
@@ -102,7 +108,7 @@ def _extract(node: Mapping, path: tuple[str, ...], names: dict[str, str]) -> tup
 
 
 def _insert(node: Mapping, path: tuple[str, ...], entry: MappingEntry) -> Mapping:
-    """Add an entry at a path, unless the path already has a value."""
+    """Return the mapping with an entry added at a path, unless the path already has a value."""
     first, *rest = path
     existing = node.entries.get(first)
     key = Scalar(first, None, entry.key.span)

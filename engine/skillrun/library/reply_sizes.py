@@ -1,4 +1,4 @@
-"""Reads the reply sizes of steps from `config/sizes.yaml`, measured in finished runs, for estimates.
+"""Reads the reply sizes of steps from `config/sizes.yaml`, for estimates. The sizes are measured in finished runs.
 
 A step without an entry uses `estimate` in `config/skillrun.yaml`.
 """
@@ -37,12 +37,15 @@ class ReplySize:
 
 
 def step_address(address: str) -> str:
-    """The address of a call's step: `plan/clarify/gate/score` for `plan/clarify/gate#2/score/coordinator/1.1`."""
+    """Return the address of a call's step.
+
+    For example, `plan/clarify/gate#2/score/coordinator/1.1` becomes `plan/clarify/gate/score`.
+    """
     return "/".join(strip_markers(_AGAIN.sub("", part)) for part in address.split("/")[:-2])
 
 
 def load_reply_sizes(library: Library) -> Mapping[str, ReplySize]:
-    """Return the known sizes, by step."""
+    """Return the known sizes, keyed by the address of the step."""
     config = library.config(CONFIG)
     steps = config.data.get("steps") if config is not None else None
     entries = steps.items() if isinstance(steps, dict) else ()
@@ -52,7 +55,7 @@ def load_reply_sizes(library: Library) -> Mapping[str, ReplySize]:
 
 
 def check_reply_sizes(library: Library, problems: Problems) -> None:
-    """Report errors in the sizes; keys that a weaker layer sets are optional."""
+    """Report errors in the sizes. For a step that a weaker layer also has, all keys are optional."""
     config = library.config(CONFIG)
     seen: set[str] = set()
     reader = Reader(problems)

@@ -21,7 +21,10 @@ _RUNS = ("runs/*/state.md",)
 
 @dataclass(frozen=True)
 class Root:
-    """A folder of the search path; `label` is its prefix in messages. Links cannot lead out if `is_confined`."""
+    """A folder of the search path.
+
+    `label` is the prefix of its files in messages. If `is_confined`, links cannot lead out of the folder.
+    """
 
     path: Path
     label: str
@@ -30,15 +33,16 @@ class Root:
 
     @property
     def boundary(self) -> Path | None:
-        """The folder that its files must be in, if confined."""
+        """The folder that must contain the root's files; None if the root is not confined."""
         return self.path if self.is_confined else None
 
 
 def enclosing_project(place: Path) -> Path | None:
-    """Return the project folder that contains a path, or is it; the search stops at a repository root or home.
+    """Return the project folder of a path: the path itself, or a folder that contains it.
 
-    This is the nearest folder with project files, or else with runs. Many programs have a folder `config`, so only
-    files with the names of shipped config files count there.
+    This is the nearest folder with project files, or else the nearest one with runs. The search stops at the root of a
+    repository and at the home folder. Many programs have a folder `config`, so a file in `config` counts only if it has
+    the name of a shipped config file.
     """
     folders = list(_candidate_folders(place))
     config = tuple(f"config/{path.name}" for path in (package_library() / "config").glob("*.yaml"))
@@ -61,14 +65,17 @@ def _candidate_folders(place: Path) -> Iterator[Path]:
 
 
 def package_library() -> Path:
-    """The folder of the shipped library: inside the wheel, or the repository root in an editable install."""
+    """Return the folder of the shipped library.
+
+    It is inside the wheel or, in an editable install, the root of the repository.
+    """
     package = Path(skillrun.__file__).parent
     inside = package / "content"
     return inside if inside.is_dir() else package.parents[1]
 
 
 def shipped_files() -> list[str]:
-    """The sorted paths of the shipped library's files, relative to its folder."""
+    """Return the sorted paths of the shipped library's files, relative to its folder."""
     folder = package_library()
     paths = (path for pattern in (*_OWN, "config/*.yaml") for path in folder.glob(pattern))
     return sorted(path.relative_to(folder).as_posix() for path in paths if path.name != "README.md")
@@ -97,11 +104,11 @@ def search_path(project: Path) -> tuple[Root, ...]:
 
 FOLDERS: Final = ("workflows", "skills", "roles", "config")
 FileIndex = dict[str, list[tuple[Root, Path]]]
-"""Every library file by its path below a root, with its locations, strongest root first."""
+"""The locations of every library file, strongest root first, keyed by the file's path below a root."""
 
 
 def is_in_library(relative: str) -> bool:
-    """Whether a file belongs to the library, by its path below a root."""
+    """Whether a file with this path below a root belongs to the library."""
     *folders, name = relative.split("/")
     if not folders or name == "README.md" or any(part.startswith(".") for part in (*folders, name)):
         return False
@@ -110,7 +117,7 @@ def is_in_library(relative: str) -> bool:
 
 
 def build_file_index(roots: Iterable[Root], unsaved: Iterable[Path], problems: Problems) -> FileIndex:
-    """Return every library file by its path below a root, with its locations, strongest root first."""
+    """Return the locations of every library file, strongest root first, keyed by the file's path below a root."""
     places: FileIndex = {}
     for root in roots:
         new = (path.relative_to(root.path).as_posix() for path in unsaved if path.is_relative_to(root.path))
@@ -132,7 +139,10 @@ def _files(root: Root, problems: Problems) -> Iterator[str]:
 
 
 def _entries(root: Root, folder: str, problems: Problems) -> list[tuple[str, bool]]:
-    """The names in a folder, without hidden ones, and whether each is a folder; empty if outside the root."""
+    """Return the names in a folder, and whether each is a folder. Hidden names are left out.
+
+    The list is empty if the folder is outside of a confined root.
+    """
     path = root.path / folder
     if is_outside(path, root.boundary):
         problems.add(outside_problem(root.label + folder))

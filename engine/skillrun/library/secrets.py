@@ -12,7 +12,10 @@ CONFIG: Final = "skillrun"
 
 
 def secret_names(library: Library) -> tuple[str, ...]:
-    """The patterns in order of application: the user's or else the shipped ones, then the project's."""
+    """Return the patterns in the order in which they apply.
+
+    The user's patterns (or the shipped ones, if the user has none) come first, then the project's.
+    """
     config = library.config(CONFIG)
     names: list[str] = []
     for layer in reversed(config.layers if config is not None else ()):
@@ -41,7 +44,7 @@ def _is_of_project(layer: Mapping, library: Library) -> bool:
 
 
 def _items(layer: Mapping) -> list[Scalar] | None:
-    """The list of one file; None if it has none."""
+    """Return the patterns in one config file; None if the file does not list any."""
     part = layer.get("repository")
     withheld = part.get("withheld") if isinstance(part, Mapping) else None
     return [item for item in withheld.items if isinstance(item, Scalar)] if isinstance(withheld, Sequence) else None

@@ -1,4 +1,4 @@
-"""Settings of the engine: the store of the user's config, and the limits that a run may spend."""
+"""Reads engine settings: the store in the user's config, and the budget limits of a run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ STORE: Final = "store"
 
 
 def user_store_url(roots: Iterable[Root]) -> str:
-    """The URL of the store in the user's config; "" if not set. Raises UsageError."""
+    """Return the URL of the store in the user's config; "" if not set.
+
+    Raises UsageError if the config is invalid.
+    """
     user_roots = [root for root in roots if root.name == "user" and (root.path / "config" / f"{CONFIG}.yaml").exists()]
     if not user_roots:
         return ""
@@ -37,7 +40,7 @@ def user_store_url(roots: Iterable[Root]) -> str:
 
 
 def check_user_only_settings(library: Library, problems: Problems) -> None:
-    """Report a store set by a project, because a cloned project could redirect runs."""
+    """Report a store that a project sets, because a cloned project could redirect runs with it."""
     config = library.config(CONFIG)
     source = library.files.get(("project", f"config/{CONFIG}.yaml"))
     for layer in config.layers if config is not None else ():
@@ -53,7 +56,10 @@ WORDS: Final = {"calls": "calls", "tokens": "tokens", "price": "dollars", "minut
 
 
 def load_budget(library: Library) -> dict[str, float]:
-    """Return the budget limits without flags, by name. A project can only lower the limits of user and library."""
+    """Return the budget limits in the config, keyed by name.
+
+    A project can only lower the limits that the user's config and the shipped library set.
+    """
     config = library.config("skillrun")
     layers = zip(config.roots, config.layers, strict=True) if config is not None else ()
     own: dict[str, float] = {}

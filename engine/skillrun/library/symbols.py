@@ -16,9 +16,10 @@ from skillrun.types.types import Path, Type, identifier
 
 
 class Symbol(NamedTuple):
-    """A named item: its kind, the library path of the file that defines it, and its name there.
+    """A named item: its kind, the library path of the file that defines it, and its name in that file.
 
-    Names in expressions are written as in expressions; names of config keys are paths: `breakers.judges`.
+    A name that expressions can read is spelled as in expressions. The name of a config key is its path, such as
+    `breakers.judges`.
     """
 
     kind: str
@@ -38,8 +39,8 @@ class SymbolReference(NamedTuple):
 class ScopeOwners:
     """The files that the names in a scope belong to.
 
-    `steps` is the file with the steps, `owner` the file whose inputs and state are read, and `config` the name of the
-    config; `output_files` are the files that define the outputs of a step or of a phase (`phases.<name>`).
+    `steps` is the file with the steps, `owner` the file that declares the inputs and state, and `config` the name of
+    the config. `output_files` has the files that define the outputs of a step or of a phase (`phases.<name>`).
     """
 
     steps: str = ""
@@ -48,9 +49,10 @@ class ScopeOwners:
     output_files: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def resolve_symbols(self, key: str, label: Path | None, local: Collection[str]) -> Iterator[Symbol]:
-        """Yield the symbols that a name, or a field of the record with a label, may refer to.
+        """Yield the symbols that a name or a field may refer to.
 
-        `local` are the names that steps bind.
+        Without a label, `key` is a name; with a label, it is a field of the record with this label. `local` has the
+        names that steps bind.
         """
         name = identifier(key)
         match label:
@@ -96,7 +98,7 @@ class ScopeRange:
 class SymbolTable:
     """The references and scopes of one check, by file.
 
-    `indexed` are symbols whose parts are accessed by names only known during the run; their last name part is empty.
+    `indexed` has symbols whose fields are read by computed names; the last part of such a symbol's name is empty.
     """
 
     references: dict[Source, dict[SymbolReference, None]] = field(default_factory=lambda: defaultdict(dict))
@@ -104,7 +106,7 @@ class SymbolTable:
     indexed: set[Symbol] = field(default_factory=set)
 
     def add_reference(self, span: Span, name: str, symbol: Symbol) -> None:
-        """Record a reference if the name, possibly in quotes, is at the position."""
+        """Record a reference if the text at the position is the name, possibly in quotes."""
         text, start = span.source.text, span.offset
         start += text[start : start + 1] in ("'", '"')
         for spelling in (name, identifier(name)):
@@ -118,5 +120,5 @@ class SymbolTable:
 
 
 def library_path(source: Source) -> str:
-    """The path of a file relative to its library folder."""
+    """Return the path of a file relative to its library folder."""
     return source.label.removeprefix("skillrun:").removeprefix("~config/")

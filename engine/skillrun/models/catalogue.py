@@ -1,6 +1,6 @@
-"""Resolves model names to a provider, model, window and price, from the data in `config/models.yaml`.
+"""Resolves model names to a provider, model, window and price, using the data in `config/models.yaml`.
 
-Resolution is pure except for the lists of models that providers publish, which `model_lists` fetches.
+Resolution is pure, except that `model_lists` fetches the lists of models that providers publish.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from skillrun.models.messages import Usage
 from skillrun.syntax.diagnostics import SkillrunError, allowed_hint, did_you_mean
 
 NO_KEY_REASON: Final = "no provider key is set, using the small embedded model"
-KEY_SUFFIX, URL_SUFFIX = "_API_KEY", "_BASE_URL"  # endings of the variables for a provider's key and its address
+KEY_SUFFIX, URL_SUFFIX = "_API_KEY", "_BASE_URL"  # suffixes of the variables that hold a provider's key and its address
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,8 @@ class Catalogue:
     def from_config(cls, config: Mapping[str, Any], origins: Mapping[str, Origin] = MappingProxyType({})) -> Catalogue:
         """Build the catalogue from the merged `models.yaml`, which `library.models_yaml` has checked.
 
-        `origins` has the file that sets each provider's address; without an origin it is not considered the user's own.
+        `origins` maps a provider to the file that sets its address. A provider without an origin is not considered the
+        user's own.
         """
 
         def build_entries(kind: type[Any], part: str) -> dict[str, Any]:
@@ -79,9 +80,10 @@ class Catalogue:
         )
 
     def apply_base_urls(self, environ: Mapping[str, str]) -> Catalogue:
-        """Return the catalogue with base URLs from the environment that SDKs read, such as `ANTHROPIC_BASE_URL`.
+        """Return the catalogue with the base URLs that are set in the environment, in the variables that the SDKs read,
+        such as `ANTHROPIC_BASE_URL`.
 
-        Applies to providers whose key is set. Raises `SkillrunError` for an invalid URL, without showing it.
+        Only providers whose key is set are changed. Raises `SkillrunError` for an invalid URL, without showing the URL.
         """
         providers = {}
         for name, provider in self.providers.items():
@@ -106,7 +108,7 @@ class Catalogue:
         return replace(self, providers=providers)
 
     def provider_locations(self, models: Iterable[str]) -> dict[str, str]:
-        """Return the locations of these models' providers, for display; the embedded model has none."""
+        """Return, for display, the locations of the providers of these models. The embedded model has no location."""
         names = dict.fromkeys(model.partition(":")[0] for model in models)
         return {
             name: self.providers[name].location
@@ -117,10 +119,10 @@ class Catalogue:
     def resolve(
         self, name: str, environ: Mapping[str, str], override: str = "", model_list: model_lists.ModelList | None = None
     ) -> ResolvedModel:
-        """Resolve `name`: a tier, an alias, an intent, `provider:model`, or a model's bare name.
+        """Resolve `name`, which is a tier, an alias, an intent, `provider:model`, or the bare name of a model.
 
-        `override` replaces every tier and alias. `model_list` is the list of models of the intent's provider; without
-        it, an intent resolves to its `fallback`. Raises `SkillrunError` for an unknown name.
+        `override` replaces every tier and alias. `model_list` lists the models of the intent's provider; without a
+        list, an intent resolves to its `fallback`. Raises `SkillrunError` for an unknown name.
         """
         target, why = self._resolve_name(name, environ, override)
         if isinstance(target, Intent):
@@ -148,7 +150,8 @@ class Catalogue:
     async def resolve_live(
         self, name: str, environ: Mapping[str, str], cache: Path, override: str = ""
     ) -> ResolvedModel:
-        """Like `resolve`, with the provider's list of models, cached for a day. The caller pins the result."""
+        """Resolve `name` as `resolve` does, using the provider's list of models. The list is cached for a day, so the
+        caller pins the result."""
         target, _ = self._resolve_name(name, environ, override)
         model_list = None
         if isinstance(target, Intent):
@@ -159,7 +162,8 @@ class Catalogue:
     def resolve_from_cache(
         self, name: str, environ: Mapping[str, str], cache: Path, override: str = ""
     ) -> ResolvedModel:
-        """Like `resolve`, with the provider's list if it was cached within a day; sends no request."""
+        """Resolve `name` as `resolve` does, using the provider's list if it was cached within the last day. Sends no
+        request."""
         target, _ = self._resolve_name(name, environ, override)
         provider = self.providers[target.provider] if isinstance(target, Intent) else None
         model_list = (
@@ -170,7 +174,7 @@ class Catalogue:
         return self.resolve(name, environ, override, model_list)
 
     def _short_name(self, model: str) -> str:
-        """Return the name without its provider if that is unambiguous or it is scripted, else `provider:model`."""
+        """Return the model's bare name if that is unambiguous or the model is scripted, else `provider:model`."""
         provider, _, name = model.partition(":")
         with suppress(SkillrunError):
             if provider == "scripted" or self._qualify_name(name) == model:
@@ -178,7 +182,8 @@ class Catalogue:
         return model
 
     def can_resolve_to(self, name: str, model: str, environ: Mapping[str, str], override: str = "") -> bool:
-        """Whether a name can resolve to this model: exactly, or as one of those that its intent matches."""
+        """Whether a name can resolve to this model: the name means exactly this model, or an intent that the model
+        matches."""
         target, _ = self._resolve_name(name, environ, override)
         if isinstance(target, Intent):
             provider, _, listed_name = model.partition(":")
@@ -188,12 +193,14 @@ class Catalogue:
         return target == model
 
     def price(self, model: str, usage: Usage) -> float | None:
-        """Return the price of a call to `provider:model` in dollars, None if unknown; the scripted model is free."""
+        """Return the price in dollars of a call to `provider:model`, or None if it is unknown. The scripted model is
+        free."""
         rates = _price(self.models.get(model, {}))
         return 0.0 if model.startswith("scripted:") else rates.cost(usage) if rates else None
 
     def _resolve_name(self, name: str, environ: Mapping[str, str], override: str) -> tuple[str | Intent, list[str]]:
-        """Return the exact model or the intent that a name resolves to, and the explanation of each step."""
+        """Return the exact model or the intent that a name resolves to, and an explanation for each step of the
+        resolution."""
         target, why = self._follow_aliases(name, environ, override)
         if override or name.casefold() not in map(str.casefold, self.elsewhere):
             return target, why
@@ -208,7 +215,8 @@ class Catalogue:
         return target, [f"a provider other than {own_provider}, as {other.key} is set", tier, *way]
 
     def _follow_aliases(self, name: str, environ: Mapping[str, str], override: str) -> tuple[str | Intent, list[str]]:
-        """Resolve a name through tiers, aliases and intents, and substitute a provider if a key is missing."""
+        """Resolve a name through tiers, aliases and intents. If the key of an intent's provider is missing, use another
+        provider."""
         symbols = {**self.tiers, **self.aliases}
         why: list[str] = []
         seen = [name]
@@ -277,7 +285,7 @@ def _explain_choice(intent: Intent, newest: str | None, model_list: model_lists.
 
 
 def _price(entry: Mapping[str, Any]) -> Price | None:
-    """Return the price in an entry of the model table; None if it lacks a rate for input or output."""
+    """Return the price in an entry of the model table, or None if the entry lacks the input rate or the output rate."""
     if entry.get("input") is None or entry.get("output") is None:
         return None
     rates = {name: entry[name] for name in ("input", "output", "cache_read", "cache_write", "above") if name in entry}
@@ -285,7 +293,8 @@ def _price(entry: Mapping[str, Any]) -> Price | None:
 
 
 def _check_provider(provider: ProviderConfig, origin: Origin) -> None:
-    """Raises for an invalid provider, as a safeguard: the check of the config files already reports these errors."""
+    """Raise an error for an invalid provider. This is a safeguard: the check of the config files already reports such
+    errors."""
     where = f"models.yaml: `providers.{provider.name}"
     if not PROVIDER.fullmatch(provider.name):
         raise SkillrunError("models.yaml: a provider's name is invalid", PROVIDER_HINT)
@@ -309,7 +318,7 @@ def _match_key(name: str, table: Mapping[str, Any]) -> str | None:
 
 
 def _require_option(what: str, value: str, options: Iterable[str]) -> None:
-    """Raises unless the value is one of the options."""
+    """Raise an error unless the value is one of the options."""
     names = list(options)
     if value not in names:
         hint = did_you_mean(value, names) or allowed_hint(names)

@@ -1,4 +1,4 @@
-"""Creates the SDK clients, with all settings passed explicitly and the HTTP rules of `transport`."""
+"""Creates the SDK clients. All settings are passed explicitly, and the HTTP rules of `transport` apply."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ PLACEHOLDER_KEY = "no-key"  # the SDKs reject an empty key
 
 
 def sdk_client(provider: ProviderConfig, key: str) -> Any:
-    """Return the provider's SDK client, which reads no settings from the environment. Raises `ModelError`."""
+    """Return the provider's SDK client. The client reads no settings from the environment. Raises `ModelError`."""
     import httpx2
 
     _check_key(provider, key)
     try:
         return _build_client(provider, key)
-    except (ValueError, ImportError, httpx2.InvalidURL) as error:  # for an invalid or SOCKS proxy
+    except (ValueError, ImportError, httpx2.InvalidURL) as error:  # an invalid or SOCKS proxy is set
         reason = strip_userinfo(str(error)).split(" Make sure")[0]
         message = f"the connection to {provider.name} cannot be set up: {reason}"
         raise ModelError("invalid_request", message, next_step="Check HTTP_PROXY, HTTPS_PROXY and ALL_PROXY.") from None
@@ -36,7 +36,7 @@ def _build_client(provider: ProviderConfig, key: str) -> Any:
     if provider.kind == "anthropic":
         from anthropic import AsyncAnthropic, DefaultAsyncHttpxClient
 
-        # No timeout here: with one, the SDK requires streaming for long replies; the gateway enforces the timeout.
+        # No timeout here: if one is set, the SDK requires streaming for long replies. The gateway enforces the timeout.
         client: Any = AsyncAnthropic(
             api_key=key or PLACEHOLDER_KEY,
             base_url=provider.base_url,
@@ -59,13 +59,14 @@ def _build_client(provider: ProviderConfig, key: str) -> Any:
             timeout=provider.timeout,
             http_client=build_http_client(OpenAIClient, key or PLACEHOLDER_KEY, is_local=is_local),
         )
-    client._custom_headers = {}  # noqa: SLF001 -- headers from the environment; the SDKs have no option to ignore them
+    client._custom_headers = {}  # noqa: SLF001 -- the SDKs take headers from the environment; no option prevents that
     client._platform = PLATFORMS.get(sys.platform, "Unknown")  # noqa: SLF001 -- the SDKs would run `uname`
     return client
 
 
 def _check_key(provider: ProviderConfig, key: str) -> None:
-    """Raises `ModelError` for a key that is invalid in HTTP, without showing it; the catalogue checks addresses."""
+    """Raise `ModelError` if the key contains characters that HTTP does not allow. The error does not show the key. The
+    catalogue checks addresses."""
     if not all("!" <= character <= "~" for character in key):
         step = f"Set {provider.key} again, in printable ASCII without spaces and line breaks."
         raise ModelError("auth", f"{provider.key} contains a character that is invalid in keys", next_step=step)

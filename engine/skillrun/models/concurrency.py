@@ -1,6 +1,6 @@
-"""Limits concurrent calls per provider: each attempt holds a slot.
+"""Limits concurrent calls per provider. Each attempt of a call holds a slot.
 
-`ProcessLimits` applies to one gateway; limits across machines implement the same protocol.
+`ProcessLimits` applies to one gateway. Limits that apply across machines implement the same protocol.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class ConcurrencyLimits(Protocol):
         ...
 
     def pause(self, provider: ProviderConfig, seconds: float) -> None:
-        """Called when the provider limits the rate and asks to wait."""
+        """Handle a provider's request to wait because its rate limit was exceeded."""
         ...
 
 

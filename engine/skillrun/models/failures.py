@@ -1,4 +1,4 @@
-"""Converts errors of calls to user messages with kind, cause and next step. Messages never contain a key."""
+"""Converts the errors of calls to messages for the user: kind, cause and next step. Messages never contain a key."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 LONGEST = 300
 MAX_VALIDATION_ERRORS = 3  # listed per reply
-_MAX_SCAN = 20_000  # characters of an error's text that are scanned for keys; the first LONGEST are shown
+_MAX_SCAN = 20_000  # characters of an error's text that are scanned for keys; only the first LONGEST are shown
 _MESSAGES: dict[ErrorKind, tuple[str, str]] = {
     "auth": ("{provider} rejects the key in {key}", "Check {key}; without any key, the small embedded model is used."),
     "not_found": ("{provider} does not know the model `{model}`", "`skillrun models` shows what each name means."),
@@ -39,14 +39,14 @@ _BY_STATUS: dict[int, ErrorKind] = {
     400: "invalid_request", 401: "auth", 402: "budget", 403: "auth", 404: "not_found", 408: "timeout", 413: "too_long",
     429: "rate_limit",
 }  # fmt: skip
-"""For errors where Pydantic AI only gives the status."""
+"""Messages for errors of which Pydantic AI reports only the HTTP status."""
 _UNREADABLE_MESSAGE = "the response of {provider} to the request to `{model}` cannot be read"
 _BASE_URL_HINT = "Check which server responds at its base_url (`skillrun models` shows it)."
 
 
 def model_error(error: Exception, provider: ProviderConfig, model: str, redactor: Redactor) -> ModelError:
-    """Return the `ModelError` for an error of an SDK or Pydantic AI, or from reading a response; `wait` is the
-    provider's hint in seconds."""
+    """Return the `ModelError` for an error that an SDK or Pydantic AI raised, or that occurred while reading a
+    response. `wait` is the number of seconds that the provider asks to wait."""
     import httpx2
 
     from skillrun.models.transport import ResponseRejected
@@ -72,7 +72,7 @@ def model_error(error: Exception, provider: ProviderConfig, model: str, redactor
 
 
 def _find_cause(error: BaseException | None, kind: type[Exception]) -> Exception | None:
-    """Return the first error of a type in the chain of causes."""
+    """Return the first error of the given type in the chain of causes."""
     for _ in range(20):
         if error is None or isinstance(error, kind):
             return error
@@ -81,7 +81,8 @@ def _find_cause(error: BaseException | None, kind: type[Exception]) -> Exception
 
 
 def _body(error: Exception) -> Any:
-    """Return the error object in a body: its `error` field or the body itself, also in a list as Google sends it."""
+    """Return the error object in a response body: the `error` field, or the body itself. Google sends it inside a
+    list."""
     body: Any = getattr(error, "body", None)
     if isinstance(body, list) and len(body) == 1:
         body = body[0]
@@ -89,14 +90,14 @@ def _body(error: Exception) -> Any:
 
 
 def _details(error: Exception) -> list[dict[str, Any]]:
-    """Return the details of Google's errors: a reason, and how long to wait."""
+    """Return the details in an error from Google, which give a reason and how long to wait."""
     body = _body(error)
     details = body.get("details") if isinstance(body, dict) else None
     return [detail for detail in details if isinstance(detail, dict)] if isinstance(details, list) else []
 
 
 def _retry_delay(error: Exception) -> float | None:
-    """Return the seconds to wait from a header, or from a detail of the body (`"retryDelay": "38s"`)."""
+    """Return the seconds to wait, taken from a header or from a detail in the body (`"retryDelay": "38s"`)."""
     if (seconds := getattr(error, "retry_after", None)) is not None:
         return float(seconds)
     delays = (detail.get("retryDelay") for detail in _details(error))
@@ -135,7 +136,8 @@ def _classify_error(error: Exception) -> ErrorKind:
 
 
 def _describe_invalid_reply(error: Exception) -> str:
-    """Explain an invalid response that only caused a Python or Pydantic error, in a user's terms."""
+    """Return an explanation, in a user's terms, of an invalid response that merely caused a Python or Pydantic
+    error."""
     from pydantic import ValidationError
 
     invalid = _find_cause(error, ValidationError)
@@ -149,7 +151,8 @@ def _describe_invalid_reply(error: Exception) -> str:
 
 
 def _provider_message(error: Exception, redactor: Redactor) -> str:
-    """Return the provider's message, from the error's body if possible; keys are removed before it is cut."""
+    """Return the provider's message, taken from the error's body if possible. Keys are removed before the message is
+    cut."""
     body = _body(error)
     if isinstance(body, dict):
         body = body.get("message")

@@ -1,6 +1,7 @@
 """The only path to a model: selects the provider of a request, limits concurrency, reports attempts, and retries.
 
-Nothing else retries: neither the SDKs, nor a step after the gateway gave up."""
+Only the gateway retries. The SDKs do not, and a step does not retry after the gateway gave up.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
     from skillrun.models.providers import ProviderClient
 
 LOCAL_RETRY_SECONDS: Final = 1.5
-"""The time limit for retries if no server listens at a local address: a restarting server is back quickly."""
+"""The time limit for retries if no server listens at a local address. It is short, because a restarting server is back
+quickly."""
 
 
 def open_gateway(
@@ -36,10 +38,10 @@ def open_gateway(
     progress: Callable[[str], None],
     slots: ConcurrencyLimits | None = None,
 ) -> ModelGateway:
-    """Return a gateway to all providers of the catalogue; each is set up at its first call.
+    """Return a gateway to all providers of the catalogue. Each provider is set up at its first call.
 
-    `progress` receives a line for the user for slow operations: the embedded model's weights, a retry. Without
-    `slots`, limits only apply to the calls of this gateway.
+    `progress` receives a line for the user about each slow operation, such as fetching the embedded model's weights, or
+    a retry. Without `slots`, the limits apply only to the calls of this gateway.
     """
     return ModelGateway(catalogue, environ, cache, progress, slots or ProcessLimits())
 
@@ -56,12 +58,13 @@ class ModelGateway:
     def __post_init__(self) -> None:
         self._scripted = ScriptedGateway()
         self._open_lock = asyncio.Lock()
-        self._failures: dict[str, ModelError] = {}  # the last error of opening each provider
-        # The keys of all providers, even unused ones: a file that is shown to a model may contain any of them.
+        self._failures: dict[str, ModelError] = {}  # the last error that occurred when opening each provider
+        # Redact the keys of all providers, even unused ones: a file that is shown to a model may contain any of them.
         self._redactor = Redactor(self.environ.get(p.key, "") for p in self.catalogue.providers.values() if p.key)
 
     async def send(self, request: Request, address: str, attempts: AttemptListener = NULL_LISTENER) -> Reply:
-        """Return the reply with its price and duration in seconds, including waits and retries. Raises `ModelError`."""
+        """Return the reply with its price and its duration in seconds, which includes waits and retries. Raises
+        `ModelError`."""
         if request.model.startswith("scripted:"):
             return await self._scripted.send(request, address, attempts)
         provider = self.catalogue.providers[request.model.partition(":")[0]]
@@ -93,7 +96,7 @@ class ModelGateway:
     async def _attempt(
         self, provider: ProviderConfig, request: Request, attempts: AttemptListener, number: int
     ) -> Reply:
-        """Make one attempt; the listener is notified before it is sent and when it failed."""
+        """Make one attempt. The listener is notified before the request is sent, and if the attempt failed."""
         await attempts.on_sent(number)
         try:
             async with asyncio.timeout(provider.timeout):
@@ -107,8 +110,8 @@ class ModelGateway:
         raise error from None
 
     async def _ensure_open(self, provider: ProviderConfig, name: str, previous_failure: ModelError | None) -> None:
-        """Open the provider's client. A call that waited while opening failed does not try again; `previous_failure` is
-        the error that was known when the call started."""
+        """Open the provider's client. If opening failed while this call waited for another call to open it, raise that
+        error instead of trying again. `previous_failure` is the error that was known when this call started."""
         if provider.name in self.clients:
             return
         async with self._open_lock:
@@ -129,8 +132,8 @@ class ModelGateway:
             raise ModelError("auth", message, next_step="Run `skillrun trust` to review what this project requests.")
         if not provider.is_configured(self.environ):
             step = f"Set {provider.key}, or choose another model; without any key, the small embedded model is used."
-            raise ModelError("auth", f"{provider.key} is not set, and {provider.name} needs it", next_step=step)
-        # In threads: the imports alone take a second, which would block the other branches of a run.
+            raise ModelError("auth", f"{provider.key} is not set, so {provider.name} cannot be used", next_step=step)
+        # In a thread: the imports alone take a second, and would block the other branches of a run.
         if provider.kind == "embedded":
             from skillrun.models import embedded
 
@@ -146,7 +149,7 @@ class ModelGateway:
         self.clients[provider.name] = client
 
     def _retry_delay(self, error: ModelError, provider: ProviderConfig, attempt: int, elapsed: float) -> float | None:
-        """Return the seconds until the next attempt, or None to give up."""
+        """Return the seconds until the next attempt, or None if the gateway gives up."""
         policy = self.catalogue.retry
         is_local = not provider.base_url or parse_address(provider.base_url).is_local
         seconds = min(policy.seconds, LOCAL_RETRY_SECONDS) if error.is_unreachable and is_local else policy.seconds

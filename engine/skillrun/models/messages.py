@@ -1,4 +1,4 @@
-"""Requests and replies of models: plain frozen values, their JSON form and the fingerprint of a request.
+"""Requests to models and their replies: plain frozen values, their JSON form, and the fingerprint of a request.
 
 Independent of providers.
 """
@@ -25,16 +25,17 @@ ErrorKind = Literal[
 ERROR_KINDS: tuple[ErrorKind, ...] = get_args(ErrorKind)
 RETRYABLE_ERRORS = frozenset({"rate_limit", "overloaded", "connection", "timeout"})
 CONFIGURATION_ERRORS = frozenset({"auth", "not_found"})
-"""With another key or model, the same request may succeed."""
+"""Kinds of errors that another key or model may avoid."""
 FATAL_ERRORS = frozenset({"budget", "missing"})
-"""An account without credit or a missing local model: further calls would fail too."""
+"""Kinds of errors after which further calls would fail too: the account has no credit, or the local model is
+missing."""
 
 _canonical = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":"), check_circular=False).encode
 
 
 class ModelError(RequestFailed):
-    """A call without a reply. `retryable`: the same request may succeed later; `given_up`: the gateway used up its
-    attempts, so callers must not retry immediately."""
+    """A call that got no reply. `retryable`: the same request may succeed later. `given_up`: the gateway has used up
+    its attempts, so callers must not retry immediately."""
 
     def __init__(
         self,
@@ -49,13 +50,14 @@ class ModelError(RequestFailed):
         self.retryable = kind in RETRYABLE_ERRORS if retryable is None else retryable
         self.given_up = given_up
         self.wait: float | None = None
-        """Seconds that the provider asks to wait before the next attempt."""
+        """How many seconds the provider asks to wait before the next attempt."""
         self.is_unreachable = False
-        """No connection was established, so nothing was sent."""
+        """Whether no connection was established, so that nothing was sent."""
 
     @property
     def is_final(self) -> bool:
-        """False for failures that a user can fix: after `resume`, the request is sent again."""
+        """Whether the failure is final. It is not if a user can fix its cause: then `resume` sends the request
+        again."""
         return self.kind not in FATAL_ERRORS | CONFIGURATION_ERRORS
 
     def to_dict(self) -> dict[str, Any]:
@@ -69,15 +71,16 @@ class ModelError(RequestFailed):
 
 @dataclass(frozen=True)
 class Block:
-    """A paragraph of a prompt: for providers that take a single text, blocks are joined by an empty line."""
+    """A paragraph of a prompt. For providers that take a single text, blocks are joined with an empty line between
+    them."""
 
     text: str
     cache: bool = False
-    """The prompt up to and including this block is worth keeping in the provider's cache."""
+    """Whether the provider should cache the prompt up to and including this block."""
     part: str = ""
-    """The part of the prompt that it is, for display."""
+    """The name, for display, of the part of the prompt that this block is."""
     left_out: tuple[str, ...] = ()
-    """Descriptions of content that did not fit, for display."""
+    """Descriptions, for display, of content that did not fit into the block."""
 
     def to_dict(self) -> dict[str, Any]:
         part = {"part": self.part} if self.part else {}
@@ -91,7 +94,8 @@ class Block:
 
 @dataclass(frozen=True)
 class ToolCall:
-    """`extra` is opaque data that the provider expects back with it, such as Gemini's thought signature."""
+    """A tool call in a reply. `extra` is opaque data that the provider expects to be sent back with the call, such as
+    Gemini's thought signature."""
 
     id: str
     name: str
@@ -102,7 +106,7 @@ class ToolCall:
         return {key: value for key, value in vars(self).items() if key != "extra" or value}
 
     def fingerprint(self) -> str:
-        """Return the fingerprint under which its result is recorded."""
+        """Return the fingerprint under which the result of this call is recorded."""
         return Request("tool", (), (Message("tool", (), (self,)),), 0).fingerprint()
 
 
@@ -115,7 +119,8 @@ class ToolSpec:
 
 @dataclass(frozen=True)
 class Message:
-    """A turn. `calls` are the tool calls of an assistant; `call_id` is the call whose result a tool message has."""
+    """A turn of a conversation. `calls` holds the tool calls of an assistant message. In a tool message, `call_id`
+    identifies the call that the message answers."""
 
     role: MessageRole
     blocks: tuple[Block, ...]
@@ -134,7 +139,7 @@ class Message:
 
 @dataclass(frozen=True)
 class Request:
-    """One model call, complete: `model` is a resolved `provider:name`."""
+    """A complete request for one model call. `model` is a resolved `provider:name`."""
 
     model: str
     system: tuple[Block, ...]
@@ -144,16 +149,19 @@ class Request:
     schema: dict[str, Any] | None = None
     temperature: float | None = None
     answer_now: bool = False
-    """No more tool calls are allowed; `tools` stays, as providers require declarations of tools used in messages."""
+    """Whether further tool calls are forbidden. `tools` still lists the tools, because providers require the
+    declaration of every tool that the messages use."""
     continues_conversation: bool = False
-    """The request continues the conversation of an earlier step; the messages tell the model."""
+    """Whether the request continues the conversation of an earlier step. The model sees this from the messages."""
     record_schema: dict[str, Any] | None = None
-    """The schema of the block at the end of the reply. The prompt describes it; only the scripted model reads this."""
+    """The schema of the record at the end of the reply. The prompt describes it to the model; only the scripted model
+    reads this field."""
 
     def fingerprint(self) -> str:
-        """Return the SHA-256 in hex of the request's canonical JSON; computed once.
+        """Return the hexadecimal SHA-256 of the request's canonical JSON. It is computed once.
 
-        Excludes cache breakpoints, which change the price of a call but not its reply, and the providers' `extra` data.
+        It leaves out cache breakpoints, which change the price of a call but not its reply, and `extra`, which belongs
+        to the provider.
         """
         return self._fingerprint
 
@@ -193,7 +201,7 @@ class Request:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Request:
-        """Restore a request from `to_dict`, with the same fingerprint; unknown keys are ignored."""
+        """Return the request that `to_dict` converted, with the same fingerprint. Unknown keys are ignored."""
         return cls(
             data["model"],
             tuple(map(Block.from_dict, data["system"])),
@@ -208,7 +216,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Usage:
-    """Tokens of a call. `input` counts all input tokens, including those read from and written to a cache."""
+    """The tokens that a call used. `input` counts all input tokens, including those read from or written to a cache."""
 
     input: int = 0
     output: int = 0
@@ -229,7 +237,7 @@ class Usage:
 
 @dataclass(frozen=True)
 class Reply:
-    """A model's reply, with sanitized texts. It is complete only if `stop` is `end` or `tool`."""
+    """A model's reply. Its texts are sanitized. The reply is complete only if `stop` is `end` or `tool`."""
 
     text: str
     calls: tuple[ToolCall, ...] = ()
@@ -263,14 +271,14 @@ Outcomes = Sequence[Reply | ModelError]
 
 
 class AttemptListener(Protocol):
-    """Is notified of every attempt of a call, and may prevent it."""
+    """Receives a notification of every attempt of a call, and may prevent the attempt."""
 
     async def on_sent(self, number: int) -> None:
-        """The attempt has a slot and is about to be sent; raising prevents it."""
+        """Handle an attempt that has a slot and is about to be sent. Raising an error prevents it."""
         ...
 
     async def on_failed(self, number: int, error: ModelError) -> None:
-        """The attempt got no reply."""
+        """Handle an attempt that got no reply."""
         ...
 
 
@@ -286,12 +294,13 @@ NULL_LISTENER: Final[AttemptListener] = NullAttemptListener()
 
 
 class Gateway(Protocol):
-    """The only path to a model. `address` identifies the call in the run; only the scripted model reads it."""
+    """The only path to a model. The `address` of a call identifies it in the run; only the scripted model reads it."""
 
     async def send(self, request: Request, address: str, attempts: AttemptListener = NULL_LISTENER) -> Reply:
-        """Return the reply, with any `stop`. Raises `ModelError`, and what `attempts` raises.
+        """Return the reply, whatever its `stop`. Raises `ModelError`, and any error that `attempts` raises.
 
-        `attempts` is notified while the attempt holds its slot: right before it is sent, and when it failed.
+        `attempts` is notified while an attempt holds its slot: right before the request is sent, and if the attempt
+        failed.
         """
         ...
 

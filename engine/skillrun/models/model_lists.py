@@ -20,12 +20,14 @@ CACHE_SECONDS = 24 * 3600
 SECONDS = 10
 FAILURE_SECONDS = 60
 _failures: dict[str, ModelList] = {}
-"""Failed and empty lists by kind and address, so that resolving many names does not repeat failing requests."""
+"""Failed and empty lists, keyed by the provider's kind and address. They are kept so that resolving many names does not
+repeat failing requests."""
 
 
 @dataclass(frozen=True)
 class ModelList:
-    """The names in a provider's list, and when it was fetched; `error` is the reason if there are none."""
+    """The model names in a provider's list, and the time at which it was fetched. If there are no names, `error` is the
+    reason."""
 
     names: tuple[str, ...]
     fetched_at: float
@@ -36,14 +38,16 @@ class ModelList:
         return datetime.fromtimestamp(self.fetched_at, UTC).date().isoformat()
 
     def newest(self, match: str) -> str | None:
-        """Return the matching name with the highest version; for the same version, prefer the shorter name."""
+        """Return the matching name with the highest version. Of names with the same version, return the shortest."""
         return max((name for name in self.names if fnmatchcase(name, match)), key=_version_key, default=None)
 
 
 async def fetch_model_list(provider: ProviderConfig, key: str, cache: Path) -> ModelList:
-    """Return the provider's list, cached for a day. Never raises: a failure is in `error`.
+    """Return the provider's list, which is cached for a day. Never raises: if fetching fails, the list's `error` says
+    why.
 
-    The cache key is the provider's kind and address, not its name, which another project may use differently.
+    The cache key consists of the provider's kind and address. It leaves out the name, because another project may give
+    the same name to another provider.
     """
     from skillrun.models.messages import ModelError
 
@@ -77,7 +81,7 @@ async def fetch_model_list(provider: ProviderConfig, key: str, cache: Path) -> M
 
 
 def read_cached_list(provider: ProviderConfig, cache: Path) -> ModelList | None:
-    """Return the list if it was fetched within a day, else None."""
+    """Return the provider's list if it was fetched within the last day, else None."""
     path = _cache_path(provider, cache)
     with suppress(OSError, ValueError):
         fetched_at = path.stat().st_mtime
@@ -96,6 +100,7 @@ _DATE = re.compile(r"(?<![\d.])(?:\d{4}-\d\d-\d\d|\d\d-\d{4}|\d\d-\d\d)(?![\d.])
 
 
 def _version_key(name: str) -> tuple[list[int], int, str]:
-    """Sort by version, without dates: numbers of more than three digits, and `05-06`, `2026-05-06` or `05-2026`."""
+    """Return a key that sorts names by version. Dates are ignored: numbers of more than three digits, and `05-06`,
+    `2026-05-06` or `05-2026`."""
     version = [int(number) for number in re.findall(r"\d+", _DATE.sub("", name)) if len(number) <= 3]
     return version, -len(name), name

@@ -1,6 +1,6 @@
-"""Locates a pinned wheel, from pip's settings and the pages of the package index.
+"""Locates a pinned wheel, using pip's settings and the pages of the package index.
 
-Runs no program, and reads nothing from the current folder: every path in these settings must be absolute.
+Runs no program, and reads nothing from the current folder: every path in pip's settings must be absolute.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import httpx2
 
 PYPI = "https://pypi.org/simple"
-SECONDS = 30  # timeout without receiving data
+SECONDS = 30  # timeout while no data arrives
 MAX_PAGE = 10 * 2**20
 MAX_WHEEL = 512 * 2**20
 _OPTIONS = ("index-url", "extra-index-url", "find-links", "no-index", "trusted-host", "cert", "client-cert", "proxy")
@@ -35,7 +35,8 @@ _WHEEL = re.compile(r"(?P<name>[^-]+)-(?P<version>[^-]+)(-\d[^-]*)?-[^-]+-[^-]+-
 
 @dataclass(frozen=True)
 class Wheel:
-    """A wheel in an index or on this machine; `sha256` is the hash given by the index, empty if there is none."""
+    """A wheel in an index or on this machine. `sha256` is the hash that the index gives, and is empty if it gives
+    none."""
 
     name: str
     url: str
@@ -59,7 +60,8 @@ class IndexSettings:
     netrc: str = ""
 
     def open_client(self) -> httpx2.AsyncClient:
-        """Return a client for these settings. Redirects are followed for mirrors; the hash is checked later."""
+        """Return a client for these settings. It follows redirects, because mirrors use them; the wheel's hash is
+        checked later."""
         import httpx2
 
         from skillrun.models.transport import limit_body
@@ -79,7 +81,8 @@ class IndexSettings:
         )
 
     def _insecure_transport(self, host: str) -> httpx2.AsyncHTTPTransport:
-        """Return a transport for a `trusted-host` of pip, which skips certificates; the hash is checked later."""
+        """Return a transport that does not verify certificates, for a `trusted-host` of pip. The wheel's hash is
+        checked later."""
         import httpx2
 
         proxy = self.proxy or ("" if proxy_bypass(host) else getproxies().get("https", ""))
@@ -101,8 +104,8 @@ class IndexSettings:
 
 
 def read_settings(environ: Mapping[str, str]) -> IndexSettings:
-    """Read each setting from its `PIP_…` variable, else from the first of pip's files that has it. Raises
-    `SkillrunError` for a relative path, which could point to a file of the project."""
+    """Return pip's settings. Each is read from its `PIP_…` variable, or else from the first of pip's files that
+    contains it. Raises `SkillrunError` for a relative path, which could point to a file of the project."""
     values = _read_options(environ)
     proxy = values["proxy"]
     index = [] if values["no-index"].lower() in {"1", "y", "yes", "t", "true", "on"} else [values["index-url"] or PYPI]
@@ -123,7 +126,7 @@ def read_settings(environ: Mapping[str, str]) -> IndexSettings:
 
 
 def _split_find_links(values: Mapping[str, str]) -> list[str]:
-    """Split `find-links` into locations; a single folder may have spaces in its name."""
+    """Split `find-links` into locations. If it names a single folder, the folder's name may contain spaces."""
     text = values["find-links"].strip()
     return [text] if text and Path(text).expanduser().is_absolute() and Path(text).is_dir() else text.split()
 
@@ -140,7 +143,8 @@ def _read_options(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _config_files(environ: Mapping[str, str]) -> list[Path]:
-    """Return pip's configuration files by precedence: `PIP_CONFIG_FILE`, this Python's, the user's, the machine's."""
+    """Return pip's configuration files, highest precedence first: `PIP_CONFIG_FILE`, then the files of this Python, the
+    user and the machine."""
     import platformdirs
 
     name = "pip.ini" if os.name == "nt" else "pip.conf"
@@ -155,7 +159,8 @@ def _config_files(environ: Mapping[str, str]) -> list[Path]:
 
 
 def _read_config(path: Path) -> ConfigParser:
-    """Read a pip configuration file; like pip, ignore an unreadable one. Raises `SkillrunError` for an invalid one."""
+    """Read a pip configuration file. Like pip, ignore the file if it cannot be read. Raises `SkillrunError` if it is
+    invalid."""
     parser = ConfigParser(interpolation=None, strict=False)
     try:
         parser.read_string(path.read_text(encoding="utf-8"))
@@ -204,7 +209,8 @@ def package_page_url(index_url: str, package: str) -> str:
 
 
 def local_folder(place: str) -> Path | None:
-    """Return the local folder of a location in the settings; None for a network address."""
+    """Return the local folder that a location in pip's settings refers to, or None if the location is a network
+    address."""
     return _file_path(place) if "://" in place else Path(place)
 
 
@@ -228,7 +234,7 @@ def _file_path(url: str) -> Path | None:
 
 
 def _add_credentials(address: str, page: str) -> str:
-    """Return a link with the page's credentials, if it points to the same server and has none itself."""
+    """Return a link with the page's credentials added if the link has none and points to the same server."""
     link, page_url = urlsplit(address), urlsplit(page)
     user, _, server = page_url.netloc.rpartition("@")
     return (

@@ -1,4 +1,4 @@
-"""Sends requests to a provider and converts its responses, through Pydantic AI, without retries.
+"""Sends requests to a provider through Pydantic AI and converts the responses. Does not retry.
 
 Large dependencies are imported at the first call.
 """
@@ -64,10 +64,10 @@ def build_model(provider: ProviderConfig, client: Any, name: str) -> Model[Any]:
 
 
 def _chat_model_class() -> type[OpenAIChatModel]:
-    """Return Pydantic AI's chat completions model, extended to include the reported total of tokens in replies.
+    """Return Pydantic AI's chat completions model, extended so that replies include the reported total of tokens.
 
-    An error with HTTP status 200 is raised with the code in its body: gateways such as OpenRouter send these when the
-    upstream provider fails.
+    If a response with HTTP status 200 contains an error, an exception with the error's own code is raised. Gateways
+    such as OpenRouter send such responses when the upstream provider fails.
     """
     from pydantic_ai.exceptions import ModelHTTPError
     from pydantic_ai.models.openai import OpenAIChatModel
@@ -89,9 +89,9 @@ def _chat_model_class() -> type[OpenAIChatModel]:
 
 
 OUTPUT_TOOL = "reply"
-EXTRA_KEY = "extra_content"  # the field, in Pydantic AI and Google's API, for data that must be sent back with a call
+EXTRA_KEY = "extra_content"  # Pydantic AI and Google's API use this field for data that must be sent back with a call
 MODEL_NAME: Final = re.compile(r"[\w.:/@+-]{1,200}", re.ASCII)
-"""The accepted model names in responses."""
+"""Matches the model names that are accepted in a response."""
 MAX_NAMES: Final = 10_000
 MAX_DEPTH: Final = 100
 STOPS: Mapping[str | None, StopReason] = {
@@ -106,7 +106,8 @@ class ProviderClient:
     """The client of one provider."""
 
     def __init__(self, provider: ProviderConfig, key: str, redactor: Redactor, progress: Callable[[str], None]) -> None:
-        """`redactor` removes keys from the provider's texts; `progress` receives a line for the user."""
+        """Create the client. `redactor` removes keys from the provider's texts; `progress` receives lines to show to
+        the user."""
         self.provider = provider
         self._key = key
         self._redactor = redactor
@@ -116,7 +117,7 @@ class ProviderClient:
         self._models: dict[str, Model[Any]] = {}
 
     async def send(self, request: Request) -> Reply:
-        """Make one attempt and return the reply, without price and duration. Raises `ModelError`."""
+        """Make one attempt, and return the reply without its price and duration. Raises `ModelError`."""
         from pydantic_ai.direct import model_request
 
         name = request.model.partition(":")[2]
@@ -148,7 +149,8 @@ class ProviderClient:
         return replace(reply, usage=usage)
 
     def prepare_model(self, name: str) -> Model[Any]:
-        """Import and set up everything for calls to the model; takes over a second, so run it in a thread first."""
+        """Import and set up everything that calls to the model need. This takes over a second, so run it in a thread
+        beforehand."""
         if name not in self._models:
             # The user gets a separate message about an implausible usage.
             warnings.filterwarnings("ignore", "Failed to extract usage")
@@ -162,7 +164,7 @@ class ProviderClient:
 
     def build_settings(self, request: Request, profile: ModelProfile) -> dict[str, Any]:
         is_thinking = profile.get("thinking_enabled_by_default", False)
-        # Nothing is known about models of other endpoints, so only the configuration decides.
+        # Nothing is known about the models of other endpoints, so only the configuration decides what they support.
         thinking_tokens = self.provider.thinking if is_thinking or self.provider.kind == "openai" else 0
         settings: dict[str, Any] = {"max_tokens": request.max_tokens + thinking_tokens}
         if (
@@ -174,7 +176,7 @@ class ProviderClient:
         if request.answer_now:
             settings["tool_choice"] = "none"
         if self.provider.kind == "anthropic":
-            # A conversation with tools, a repair or a session is cached completely, for the next turn.
+            # Cache the whole conversation for the next turn if it has tools, a repair or a session.
             settings["anthropic_cache"] = bool(request.tools) or len(request.messages) > 1
         elif self.provider.kind == "responses":
             settings["openai_store"] = False
@@ -182,8 +184,8 @@ class ProviderClient:
 
 
 async def list_models(provider: ProviderConfig, key: str, seconds: float) -> list[str]:
-    """Return the names of the models that the provider lists, in its order, without invalid names and those that
-    contain a piece of the key. Raises `ModelError`."""
+    """Return the names of the models that the provider lists, in the provider's order. Invalid names, and names that
+    contain a piece of the key, are left out. Raises `ModelError`."""
     import asyncio
 
     redactor = Redactor([key])
@@ -206,9 +208,11 @@ async def list_models(provider: ProviderConfig, key: str, seconds: float) -> lis
 
 
 def _build_history(request: Request, provider_name: str, *, use_cache_points: bool) -> list[ModelMessage]:
-    """Convert the messages of a request for Pydantic AI, with cache breakpoints of user blocks if `use_cache_points`.
+    """Return the messages of a request in Pydantic AI's form. Cache breakpoints of user blocks are kept if
+    `use_cache_points`.
 
-    `provider_name` is Pydantic AI's name of the provider: the extra data of calls is only sent back to it.
+    `provider_name` is Pydantic AI's name for the provider. The extra data of a tool call is sent back only to that
+    provider.
     """
     from pydantic_ai import messages as ai
 
@@ -276,7 +280,7 @@ def _build_parameters(request: Request) -> ModelRequestParameters:
     schema = request.schema
     if schema is None:
         return ModelRequestParameters(function_tools=tools)
-    # `auto` uses structured output if the model supports it for this schema, otherwise a forced tool call.
+    # `auto` uses structured output if the model supports it for this schema, and a forced tool call if not.
     return ModelRequestParameters(
         function_tools=tools,
         output_mode="auto",
@@ -287,7 +291,8 @@ def _build_parameters(request: Request) -> ModelRequestParameters:
 
 
 def _build_reply(response: ModelResponse, request: Request, redactor: Redactor) -> Reply:
-    """Convert a response to a reply, without usage and keys. Raises `ModelError` if it is too long or too deep."""
+    """Return the response as a reply without usage and with keys removed. Raises `ModelError` if it is too long or too
+    deeply nested."""
     from pydantic_ai.messages import TextPart, ToolCallPart
 
     provider, _, requested_model = request.model.partition(":")
@@ -330,9 +335,11 @@ def _build_reply(response: ModelResponse, request: Request, redactor: Redactor) 
 
 
 def _normalize_usage(response: ModelResponse) -> RequestUsage:
-    """Return the usage; if the total exceeds input plus output, the difference is thinking and counts as output.
+    """Return the usage. If the total exceeds the sum of input and output, the difference is thinking and is added to
+    the output.
 
-    Gemini reports it this way: https://ai.google.dev/gemini-api/docs/thinking (thoughts are billed but not returned).
+    Gemini reports usage this way: https://ai.google.dev/gemini-api/docs/thinking (thoughts are billed but not
+    returned).
     """
     usage, total = response.usage, (response.provider_details or {}).get(TOTAL_TOKENS_KEY)
     counts = (usage.input_tokens, usage.output_tokens, total)
@@ -343,9 +350,10 @@ def _normalize_usage(response: ModelResponse) -> RequestUsage:
 
 
 def _verify_stop(response: ModelResponse, stop: StopReason, calls: Sequence[ToolCall]) -> StopReason:
-    """Return `end` or `tool` if the response has a finish reason; `other` without one, or if calls are missing.
+    """Return `tool` or `end`, depending on whether there are calls. Return `other` if the response has no finish
+    reason, or if its tool calls are missing.
 
-    Pydantic AI treats a missing reason as `stop`; the provider's own reason is in the details.
+    Pydantic AI treats a missing reason as `stop`; the provider's own reason is in the response's details.
     """
     from pydantic_ai.messages import ToolCallPart
 
@@ -357,7 +365,8 @@ def _verify_stop(response: ModelResponse, stop: StopReason, calls: Sequence[Tool
 
 
 def _json_size(value: Any, depth: int = 0) -> int:
-    """Estimate the characters of a value as JSON. Raises `ModelError` if it is nested too deeply to be stored."""
+    """Return an estimate of a value's length as JSON. Raises `ModelError` if the value is nested too deeply to be
+    stored."""
     if depth > MAX_DEPTH:
         raise ModelError("other", f"the arguments of a tool call are nested deeper than {MAX_DEPTH} levels")
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""Removes keys from texts: known keys and recognizable pieces of them, and text that looks like a key.
+"""Removes keys from texts: known keys, recognizable pieces of known keys, and text that looks like a key.
 
 All text from a provider passes through here before it is cut, stored or shown.
 """
@@ -15,15 +15,16 @@ from urllib.parse import quote
 from skillrun.syntax.diagnostics import ESCAPE_SEQUENCE
 
 PIECE = 8
-"""The shortest piece of a key that is removed. Shorter ones are not secret, and occur in ordinary words."""
+"""The length of the shortest piece of a key that is removed. Shorter pieces are not secret, and occur in ordinary
+words."""
 REDACTED = "[key]"
 PREFIXES = ("sk-proj-", "sk-svcacct-", "sk-admin-", "sk-ant-api03-", "sk-ant-admin01-", "sk-ant-oat01-", "sk-or-v1-")
-"""Prefixes of well-known providers' keys. They are public, not secret."""
+"""Prefixes that well-known providers give to all their keys. They are public, not secret."""
 _WORD = re.compile(
     r"[a-z]{1,12}"
-)  # such as `placeholder`, for a server that needs no key; real keys of letters are longer
+)  # a stand-in such as `placeholder`, for a server that needs no key; real keys made of letters only are longer
 _GRAM = 4
-_STRIDE = PIECE - _GRAM + 1  # in every piece, one of the grams starts at a multiple of this
+_STRIDE = PIECE - _GRAM + 1  # every piece contains a gram that starts at a multiple of this offset
 _SECRETS = re.compile(
     r"(?i)\b(?:sk|rk|pk|key|gsk|xai|AIza)[-_][\w*.-]{6,}|\bAIza[\w-]{10,}|(?<=bearer )[\w.~+/=-]{8,}",
 )
@@ -38,13 +39,14 @@ _OBFUSCATIONS = (
     re.compile(f"{_ESCAPES}|{_INVISIBLE}"),
     re.compile(f"{_ESCAPES}|{ESCAPE_SEQUENCE.pattern}|{_INVISIBLE}"),
 )
-"""Escapes and invisible characters that can hide a key but disappear in decoding, cleaning or display; the second
-pattern also has whole escape sequences."""
+"""Match escapes and invisible characters, which can hide a key but disappear when the text is decoded, cleaned or
+shown. The second pattern also matches whole terminal escape sequences."""
 _NAMES = re.compile(r"(?i)(?:^|_)(?:key|token|secret|password|passwd|credentials?)$")
 
 
 class Redactor:
-    """Removes known keys from texts: in any case, percent-encoded, in base64, or in pieces."""
+    """Removes known keys from texts, whatever their case, whether percent-encoded or in base64, and also if only pieces
+    occur."""
 
     def __init__(self, keys: Iterable[str] = ()) -> None:
         self._whole = sorted({key for key in keys if key}, key=len, reverse=True)
@@ -55,11 +57,12 @@ class Redactor:
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str]) -> Redactor:
-        """Use the values of all variables whose names suggest a secret."""
+        """Return a redactor for the values of all variables whose names suggest a secret."""
         return cls(value for name, value in environ.items() if _NAMES.search(name) and len(value) >= PIECE)
 
     def redact_text(self, text: str) -> str:
-        """Remove pieces of the known keys. Text that only looks like a key stays, as a reply may be about one."""
+        """Remove pieces of the known keys. Text that merely looks like a key stays, because a reply may be about such a
+        text."""
         if not self._pieces or len(text) < PIECE:
             return text
         for obfuscation in (None, *_OBFUSCATIONS):
@@ -67,7 +70,7 @@ class Redactor:
         return text
 
     def _redact(self, text: str, obfuscation: re.Pattern[str] | None) -> str:
-        """Remove the pieces that are visible once the obfuscation is undone."""
+        """Remove the pieces that become visible when the obfuscation is undone."""
         if obfuscation is not None and obfuscation.search(text) is None:
             return text
         pieces = self._find_pieces(text if obfuscation is None else obfuscation.sub(_decode_escape, text))
@@ -82,14 +85,14 @@ class Redactor:
         return "".join((*kept, text[end:]))
 
     def _find_pieces(self, text: str) -> list[tuple[int, int]]:
-        """Return the spans of pieces."""
+        """Return the spans of the text that consist of pieces of keys."""
         lowered, grams, pieces = _lowercase_bytes(text), self._grams, self._pieces
         near = [at for at in range(0, len(lowered) - _GRAM + 1, _STRIDE) if lowered[at : at + _GRAM] in grams]
         places = sorted({at for hit in near for at in range(max(0, hit - PIECE + _GRAM), hit + 1)})
         return _merge_pieces(lowered, (at for at in places if lowered[at : at + PIECE] in pieces))
 
     def redact_known_keys(self, text: str) -> str:
-        """Remove pieces of keys, whole keys of any length, and the credentials in URLs."""
+        """Remove pieces of the known keys, whole known keys of any length, and the credentials in URLs."""
         text = self.redact_text(text)
         for key in self._whole:
             text = text.replace(key, REDACTED)
@@ -118,7 +121,8 @@ def strip_userinfo(text: str) -> str:
 
 
 def _merge_pieces(lowered: bytes, places: Iterable[int]) -> list[tuple[int, int]]:
-    """Merge overlapping and adjacent pieces into spans, and drop spans that only have parts of a public prefix."""
+    """Merge overlapping and adjacent pieces into spans. Drop spans that contain nothing but parts of a public
+    prefix."""
     spans: list[tuple[int, int, bool]] = []
     for at in places:
         start, secret = at, lowered[at : at + PIECE] not in _PUBLIC
@@ -130,7 +134,7 @@ def _merge_pieces(lowered: bytes, places: Iterable[int]) -> list[tuple[int, int]
 
 
 def _decode_escape(escape: re.Match[str]) -> str:
-    """Decode an escape; invisible characters become empty."""
+    """Return the character that an escape stands for; for an invisible character, return an empty text."""
     four, two, single, wide = escape.group(1, 2, 3, 4)
     if four or two:
         letter = chr(int(four or two, 16))
@@ -141,7 +145,7 @@ def _decode_escape(escape: re.Match[str]) -> str:
 
 
 def _source_positions(text: str, obfuscation: re.Pattern[str]) -> array[int]:
-    """Return the position in the text of each character of the decoded text, and of the end."""
+    """Return, for each character of the decoded text and for its end, the position in the original text."""
     places = array("L")
     end = 0
     for hidden in obfuscation.finditer(text):
@@ -164,7 +168,7 @@ def _encode_key(key: str) -> Iterable[str]:
 
 
 def _lowercase_bytes(text: str) -> bytes:
-    """Encode a text in lower case, with one byte per character."""
+    """Return the text in lower case, encoded with one byte per character."""
     return text.encode("ascii", "replace").lower()
 
 

@@ -1,6 +1,7 @@
-"""The scripted model: replies come from a list of rules by address, or are generated from the request's fingerprint.
+"""The scripted model. Its replies come from a list of rules matched by address, or are generated from the request's
+fingerprint.
 
-It is free and deterministic: for tests, `--dry-run` and authors' test cases.
+It is free and deterministic, for tests, `--dry-run` and authors' test cases.
 """
 
 from __future__ import annotations
@@ -68,7 +69,8 @@ CALL_KEYS: Keys = {
 
 @dataclass
 class Rule:
-    """One reply of a script, for the first `times` matching calls; `answered_calls` are the calls it replied to."""
+    """One reply of a script, used for the first `times` matching calls. `answered_calls` lists the calls that got this
+    reply."""
 
     address: str = "*"
     model: str = "*"
@@ -86,22 +88,22 @@ class Rule:
 
     @property
     def is_used(self) -> bool:
-        """Whether it has replied to a call."""
+        """Whether the rule has replied to a call."""
         return bool(self.answered_calls)
 
     def count_call(self, address: str, request: Request) -> None:
-        """Count a call that it replies to."""
+        """Count a call that the rule replies to."""
         self.answered_calls.append((address, request))
         if self.times is not None:
             self.times -= 1
 
     def could_produce(self, outcome: Reply | ModelError) -> bool:
-        """Whether the rule can have produced this outcome; a rule without a reply can produce any reply."""
+        """Whether the outcome can come from this rule. A rule that sets no reply can produce any reply."""
         if self.fail is not None or isinstance(outcome, ModelError):
             return isinstance(outcome, ModelError) and outcome.kind == self.fail
         if self.data is not None:
             return outcome.text == Reply(_as_json(self.data)).text
-        if self.text is not None:  # a record may follow it
+        if self.text is not None:  # a record may follow the text
             return outcome.text.startswith(Reply(self.text).text.rstrip()) and bool(outcome.text) == bool(self.text)
         produced_calls = [(call.name, call.arguments) for call in outcome.calls]
         return produced_calls == [(call.name, call.arguments) for call in self.calls]
@@ -111,7 +113,7 @@ class Rule:
 
 
 class ScriptedGateway:
-    """Replies with the first matching rule that is not used up, or generates a reply.
+    """Replies with the first matching rule that is not used up, or generates a reply if no rule is left.
 
     `calls` holds every call in order, for tests and dry runs.
     """
@@ -121,9 +123,10 @@ class ScriptedGateway:
         rules: Iterable[Rule] = (),
         price: Callable[[str, Usage], float | None] = lambda _model, _usage: 0.0,
     ) -> None:
-        """`price` returns what a call would have cost on its model; the replies themselves are free."""
+        """Create the gateway. `price` returns what a call would have cost on its model; the scripted replies are
+        free."""
         self.price = price
-        self.rules = [replace(rule, answered_calls=[]) for rule in rules]  # a rule counts its calls
+        self.rules = [replace(rule, answered_calls=[]) for rule in rules]  # copies, because a rule counts its calls
         self.calls: list[tuple[str, Request]] = []
         self._counted_calls: set[tuple[str, str]] = set()
 
@@ -151,7 +154,8 @@ class ScriptedGateway:
         return Reply(text, rule.calls, usage, stop, request.model, price=self.price(request.model, usage))
 
     def on_replayed(self, address: str, request: Request, outcomes: Outcomes) -> None:
-        """Count a call from before this gateway was created, once, for rules that can have produced its outcomes."""
+        """Count a call that was made before this gateway existed, for the rules that can have produced its outcomes.
+        Each call is counted once."""
         call = (address, request.fingerprint())
         if call in self._counted_calls or not outcomes:
             return
@@ -172,7 +176,7 @@ class ScriptedGateway:
 
 
 def read_script(node: source.Node, problems: Problems) -> list[Rule]:
-    """Read the rules of a script file; errors are reported at their position."""
+    """Return the rules in a script file. Errors are reported at their position."""
     if isinstance(node, source.Scalar) and node.value is None:
         return []
     reader = _ScriptReader(problems, literal=True)
@@ -220,7 +224,8 @@ def _as_json(data: Any) -> str:
 
 
 def _append_record(text: str, record: Any, request: Request) -> str:
-    """Append the record of the rule, or else a generated one if the request asks for a record."""
+    """Append the rule's record to the text. If the rule has none and the request asks for a record, append a generated
+    one."""
     if record is False or (record is None and (request.record_schema is None or find_last_block(text) is not None)):
         return text
     return append_record(text, record if record is not None else _generate_value(request, request.record_schema or {}))
@@ -234,7 +239,8 @@ def _generate_value(request: Request, schema: Mapping[str, Any]) -> Any:
 
 
 def _generate_text(request: Request) -> str:
-    """Generate a reply from the fingerprint: a valid value for a schema, otherwise a heading, a paragraph and a list.
+    """Return a reply generated from the request's fingerprint: a valid value if the request has a schema, else a
+    heading, a paragraph and a list.
 
     For a model whose name starts with `scripted:noise`, lists are empty or long, and texts have any length.
     """

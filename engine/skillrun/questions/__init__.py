@@ -1,1 +1,1 @@
-"""Asks users questions: prepared answers, defaults, the terminal, and forms. Does not know runs."""
+"""Gets answers to questions from prepared answers, defaults, the terminal and forms. Does not depend on runs."""

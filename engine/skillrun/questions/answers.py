@@ -1,4 +1,4 @@
-"""Question and answer records: choices, defaults, and the validation of answers. Does not ask questions."""
+"""Records of questions and answers: choices, defaults, and the validation of answers. Does not ask questions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from skillrun.types.records import NonNegativeInt
 
 
 class Question(TypedDict, total=False):
-    """A question to the user, from an author's list or from a model. May have further keys."""
+    """A question to the user. It comes from the workflow's author or from a model, and may have further keys."""
 
     id: str
     text: str
@@ -28,15 +28,15 @@ class Question(TypedDict, total=False):
     priority: object
     section: object
     means: Mapping[str, object]
-    """Synonyms of the choices."""
+    """Maps synonyms to the choices that they stand for."""
     once: bool
     round: NonNegativeInt
     version: str
-    """The version of the subject; an answer for another version does not count."""
+    """The version of what the question is about. An answer for another version does not count."""
 
 
 class Answer(TypedDict, total=False):
-    """The answer to a question; without `answer`, the question is open."""
+    """The answer to a question. If `answer` is missing, the question is open."""
 
     answer: Any
     answered_by: str
@@ -51,11 +51,11 @@ class QuestionRecord(Question, Answer, total=False):
 
 
 GENERATED_NOTE: Final = "may contain generated text"
-"""Marks a question whose text is not from the workflow: a model may have written it."""
+"""The note on a question whose text is not from the workflow, because a model may have written it."""
 ENDED: Final[Answer] = {"ended": True}
-"""Instead of an answer: the user ended the list at this question."""
+"""Stored instead of an answer if the user ended the list at this question."""
 PERSON, PREPARED, DEFAULT = "person", "prepared", "default"
-"""The values of `answered_by` in an answer's record; `person` is only used for answers that a user gave."""
+"""The values of `answered_by` in an answer's record. `person` is used only for answers that a user gave."""
 
 
 class InvalidAnswer(SkillrunError):
@@ -77,7 +77,7 @@ def is_multiple(question: Question) -> bool:
 
 
 def levels_of(question: Question) -> list[str]:
-    """The confidence levels of an answer, highest first; empty if the question has none."""
+    """Return the confidence levels that an answer may have, highest first. Empty if the question has none."""
     levels = question.get("levels")
     return [to_one_line(level) for level in levels] if isinstance(levels, list | tuple) else []
 
@@ -92,18 +92,18 @@ def needs_answer(question: Question) -> bool:
 
 
 def with_fields(question: Question, **fields: object) -> Question:
-    """The question with these fields replaced."""
+    """Return the question with these fields replaced."""
     return cast(Question, {**question, **fields})
 
 
 def default_of(question: Question) -> Any:
-    """The default answer; None if an answer is required, empty if the question may be left open."""
+    """Return the default answer. None if an answer is required, empty if the question may be left open."""
     default = question.get("default")
     return None if isinstance(default, Absent) else default
 
 
 def notes_of(question: Question) -> list[str]:
-    """The notes of a question, one line each: texts, or records such as `{perspective, note}`."""
+    """Return the notes of a question, one line each. A note is a text, or a record such as `{perspective, note}`."""
     notes = question.get("notes") or []
     return [
         ": ".join(map(to_one_line, note.values())) if isinstance(note, Mapping) else to_one_line(note)
@@ -112,19 +112,20 @@ def notes_of(question: Question) -> list[str]:
 
 
 def context_lines(question: Question) -> list[str]:
-    """The context of a question, one line each: the recommended answer, what depends on it, and the notes."""
+    """Return the context of a question, one line each: the recommended answer, what depends on the answer, and the
+    notes."""
     parts = (("Recommended", question.get("recommended")), ("What depends on it", question.get("depends")))
     return [*(f"{title}: {to_one_line(text)}" for title, text in parts if text), *notes_of(question)]
 
 
 def to_one_line(value: Any) -> str:
-    """A choice, or any other value, as one line without control characters."""
+    """Return a choice, or any other value, as one line without control characters."""
     text = str(value).lower() if isinstance(value, bool) else str(value)
     return " ".join(make_printable(text).split())
 
 
 def build_answer(answer: object, **details: object) -> Answer:
-    """Build the record of an answer with its details; for an empty answer, only a comment is kept."""
+    """Return the record of an answer with its details. For an empty answer, only the comment is kept."""
     known_details = {name: value for name, value in details.items() if value not in (None, "")}
     if answer is None or answer in ("", []):
         return cast(Answer, {name: value for name, value in known_details.items() if name == "comment"})
@@ -136,9 +137,9 @@ def default_answer(question: Question) -> Answer:
 
 
 def find_choice(question: Question, answer: Any) -> Any | None:
-    """The choice that an answer names, ignoring case; None if no choice matches.
+    """Return the choice that an answer names, ignoring case; None if no choice matches.
 
-    `means` of a question contains synonyms of its choices.
+    Synonyms in the question's `means` also name a choice.
     """
     synonyms = question.get("means")
     if isinstance(synonyms, Mapping) and to_one_line(answer) in synonyms:
@@ -151,7 +152,7 @@ def find_choice(question: Question, answer: Any) -> Any | None:
 
 
 def validate_answer(question: Question, answer: Any) -> Any:
-    """Return the validated answer, with each choice as its author wrote it. Raises InvalidAnswer."""
+    """Return the validated answer, with each choice spelled as in the question. Raises InvalidAnswer."""
     items = [item for item in (answer if isinstance(answer, list) else [answer]) if item not in (None, "")]
     if len(items) > 1 and not is_multiple(question):
         raise InvalidAnswer(f"the question takes one answer, not {len(items)}")
@@ -174,5 +175,6 @@ _DOUBLED: Final = re.compile(r"(?<=[\w)\]\"'`’”])([.!?])\.(?=\s|$)")
 
 
 def remove_double_stops(text: str) -> str:
-    """Remove the full stop that a template adds after a value that already ends a sentence; an ellipsis stays."""
+    """Remove the full stop that a template adds after a value that already ends with a full stop, question mark or
+    exclamation mark. An ellipsis stays."""
     return _DOUBLED.sub(r"\1", text)

@@ -1,7 +1,7 @@
 """Interprets a user's ticks and text as the answer to a question. Ambiguous answers are reported, never guessed.
 
-A choice is named by its text, its letter (`B`, `b)`, `B. On the server`), its number, or the beginning of its text. A
-remark may follow (`B (people plan)`, `B because …`).
+The user can name a choice by its text, its letter (`B`, `b)`, `B. On the server`), its number, or the beginning of its
+text. A remark may follow the name (`B (people plan)`, `B because …`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from skillrun.questions.answers import (
 from skillrun.questions.phrases import Phrases
 
 ReportUnclear = Callable[[str], None]
-"""Receives the reason why an answer is unclear."""
+"""A function that receives the reason why an answer is unclear."""
 
 OTHER_ANSWER: Final = re.compile(r"[\W_]*other[*_`\s]*(?:[:：…][*_`\s]*(?P<words>.*)|$)", re.IGNORECASE | re.DOTALL)
 STRUCK_OUT: Final = re.compile(r"~~(?=\S)(.+?)(?<=\S)~~", re.DOTALL)
@@ -42,18 +42,18 @@ _SPACES: Final = r"[\n,;/&+\s]+"
 _SEPARATORS: Final = ("", r"\n", r"[\n,;/&+]|\band\b", _SPACES)
 _SINGLE_LETTER: Final = re.compile(r"\(?[a-z][).]?", re.IGNORECASE)
 _BREAK: Final = re.compile(r"\s*\n\s*|\s*\(|(?<=[)\]])\s+|\s*[:,;!](?=\s)|\s+[-–—]+\s|(?<=\w)[.](?=\s)|(?<=[A-Z])\s")
-_SHORTEST: Final = 3  # letters of a prefix that ends inside a word
-_EXTRA_CHARACTERS: Final = 40  # characters around the text of a choice: letters, boxes, marks, spaces
-_MAX_BREAKS: Final = 50  # breaks to check for the end of a choice's name
+_SHORTEST: Final = 3  # letters that a prefix needs if it ends inside a word
+_EXTRA_CHARACTERS: Final = 40  # characters allowed around the text of a choice: letters, boxes, marks, spaces
+_MAX_BREAKS: Final = 50  # how many breaks are checked for the end of a choice's name
 
 
 def choice_letter(number: int) -> str:
-    """`A` to `Z`, then `AA` and so on."""
+    """Return the letter of a choice: `A` to `Z`, then `AA` and so on."""
     return (choice_letter(number // 26 - 1) if number >= 26 else "") + chr(ord("A") + number % 26)
 
 
 def normalize_text(text: str) -> str:
-    """The text in lower case, without markdown marks and repeated white space."""
+    """Return the text in lower case, without markdown marks and repeated white space."""
     plain = " ".join(re.sub(r"[*_`~\\>]", "", text).split()).casefold().rstrip(".")
     return plain or text.strip()
 
@@ -66,7 +66,8 @@ def interpret_answer(
     unclear: ReportUnclear,
     phrases: Phrases = Phrases(),  # noqa: B008 (frozen)
 ) -> Answer:
-    """Return the answer from ticked choices, the text after `Other:` (None if not chosen), and the answer text.
+    """Return the answer given by the ticked choices, by `other` (the text after `Other:`, None if that is not ticked),
+    and by the answer text `words`.
 
     Words that do not select a choice become the `comment` of the record.
     """
@@ -98,7 +99,7 @@ def interpret_answer(
     if other == "":
         other, words = ("", words) if named_choices else (words, "")
         if not other:
-            unclear("`Other` is ticked, but no text follows it")
+            unclear("`Other` is ticked without any text after it")
     free_text = [other] if other else []
     if words and not picked and not free_text:
         if not STRUCK_OUT.sub("", words).strip():
@@ -113,7 +114,7 @@ def interpret_answer(
         return build_answer(answers, comment=words)
     if len(answers) > 1:
         chosen = " and ".join(f"`{to_one_line(choice)}`" for choice in answers)
-        unclear(f"{chosen} are chosen, but the question takes one answer")
+        unclear(f"{chosen} are chosen, although the question takes only one answer")
     return build_answer(answers[0] if answers else "", comment=words)
 
 
@@ -124,14 +125,14 @@ def is_undecided(question: Question, words: str, phrases: Phrases) -> bool:
 
 
 def _is_choice(question: Question, words: str, phrase: str) -> bool:
-    """Whether the words, or the phrase at their start, are the text of a choice."""
+    """Whether a choice has these words, or the phrase at their start, as its text."""
     if find_choice(question, words) is not None or find_choice(question, phrase) is not None:
         return True
     return any(len(text) > len(phrase) and normalize_text(words).startswith(text) for text in _choice_texts(question))
 
 
 def _choices_starting_with(question: Question, phrase: str) -> list[Any]:
-    """The choices whose texts start with the words of a phrase."""
+    """Return the choices whose texts start with the words of a phrase."""
     pattern = re.compile(rf"{re.escape(phrase)}(?!\w)", re.IGNORECASE)
     return [
         choice
@@ -145,7 +146,8 @@ def _choice_texts(question: Question) -> list[str]:
 
 
 def _find_choices(question: Question, words: str, phrases: Phrases, *, allow_prefix: bool) -> tuple[list[Any], str]:
-    """Return the choices that the words name and the remark about them; no choices if the words are other text."""
+    """Return the choices that the words name, and the remark about them. If the words are other text, return no
+    choices."""
     choices = _match_list(question, words, allow_prefix=allow_prefix)
     if choices:
         return choices, ""
@@ -166,7 +168,8 @@ def _find_choices(question: Question, words: str, phrases: Phrases, *, allow_pre
 
 
 def _match_leading_choice(question: Question, words: str, phrases: Phrases) -> tuple[list[Any], str]:
-    """Return the choices at the start of the words and the remark after them; the longest match wins."""
+    """Return the choices that are named at the start of the words, and the remark that follows. The longest match is
+    used."""
     best: tuple[list[Any], str] = ([], "")
     for end, rest, kind in _find_breaks(words, phrases):
         head = words[:end]
@@ -189,7 +192,7 @@ def _match_leading_choice(question: Question, words: str, phrases: Phrases) -> t
 
 
 def _find_breaks(words: str, phrases: Phrases) -> Iterator[tuple[int, str, str]]:
-    """Yield the possible ends of a name: the offset, the following words, and the kind of break."""
+    """Yield each place where a choice's name may end: the offset, the words that follow, and the kind of break."""
     places: list[tuple[int, str, str]] = []
     for match in _BREAK.finditer(words):
         mark = match[0].strip()
@@ -213,16 +216,16 @@ def _strip_brackets(words: str) -> str:
 
 
 def _is_ordinary_word(head: str, rest: str) -> bool:
-    """Whether a letter may be part of the following text: `A bit`, `I think`."""
+    """Whether a letter may be a word of the text that follows, as in `A bit` or `I think`."""
     return _strip_decoration(head).strip() in ("A", "I") and rest[:1].islower()
 
 
 def _is_doubtful(
     question: Question, choices: Sequence[Any], rest: str, phrases: Phrases, *, is_bracketed: bool
 ) -> bool:
-    """Whether the words after a choice make it doubtful: they name another choice, or are only a letter.
+    """Whether the words after a choice make it doubtful, because they name another choice or are only a letter.
 
-    `is_bracketed`: the words are in brackets, and may mention other choices unless they end with one.
+    `is_bracketed`: the words are in brackets. They may then mention other choices, but not end with one.
     """
     if (
         phrases.starts_with_alternative(rest)
@@ -243,7 +246,8 @@ def _is_doubtful(
 def _interpret_words(
     question: Question, words: str, phrases: Phrases, unclear: ReportUnclear
 ) -> tuple[list[Any], list[str], str]:
-    """Interpret words that do not name a choice exactly: a choice with a comment, free text, or unclear."""
+    """Interpret words that do not name a choice exactly. Return the choices, the free text and the comment, or report
+    that the words are unclear."""
     choices = match_choices(question, words, allow_prefix=True)
     if not choices and (split_words := phrases.split_alternatives(words)) != words:
         choices = _match_list(question, split_words, allow_prefix=False)
@@ -265,7 +269,8 @@ def _interpret_words(
 
 
 def _match_letters(question: Question, words: str) -> list[Any]:
-    """The choices whose letters occur in the words; if the words start with a letter, also those with their text."""
+    """Return the choices whose letters occur in the words. If the words start with a letter, also return the choices
+    whose text occurs in them."""
     choices: list[Any] = []
     first = False
     for number, choice in enumerate(choices_of(question)):
@@ -283,9 +288,10 @@ def _match_letters(question: Question, words: str) -> list[Any]:
 
 
 def _match_list(question: Question, words: str, *, allow_prefix: bool) -> list[Any]:
-    """The choices that the words list: alone, one per line, or separated by commas; empty if there is other text.
+    """Return the choices that the words list: a single choice, one per line, or several separated by commas. Empty if
+    there is other text.
 
-    `allow_prefix`: the beginning of a choice's text also matches.
+    With `allow_prefix`, the beginning of a choice's text is enough.
     """
     if len(words) > _EXTRA_CHARACTERS + sum(
         _EXTRA_CHARACTERS + 2 * len(to_one_line(choice)) for choice in choices_of(question)
@@ -306,14 +312,15 @@ def _match_list(question: Question, words: str, *, allow_prefix: bool) -> list[A
 
 
 def match_choices(question: Question, words: str, *, allow_prefix: bool = False) -> list[Any]:
-    """The choices that the words may mean: by text or letter, or else by prefix."""
+    """Return the choices that the words may mean, by text, letter or number. If nothing matches and `allow_prefix` is
+    set, match by the beginning of the text."""
     return _match_words(question, words, allow_prefix=allow_prefix) or _match_words(
         question, _strip_decoration(words), allow_prefix=allow_prefix
     )
 
 
 def _strip_decoration(words: str) -> str:
-    """The words without leading arrows, surrounding quotes and trailing exclamation marks."""
+    """Return the words without leading arrows, surrounding quotes and trailing exclamation marks."""
     match = _DECORATION.fullmatch(words)
     return match["words"] if match else words
 
@@ -346,7 +353,8 @@ def _match_words(question: Question, words: str, *, allow_prefix: bool) -> list[
 
 
 def _match_number(question: Question, words: str) -> list[Any]:
-    """The choice with a number, counted from 1, unless a choice contains a digit."""
+    """Return the choice with this number, counted from 1. Numbers name no choice if the text of any choice contains a
+    digit."""
     match, choices = _NUMBER.fullmatch(words.strip()), choices_of(question)
     has_digits = any(re.search(r"\d", to_one_line(choice)) for choice in choices)
     if not match or has_digits or not 0 < int(match["number"]) <= len(choices):
@@ -355,7 +363,8 @@ def _match_number(question: Question, words: str) -> list[Any]:
 
 
 def _has_prefix(text: str, beginning: str) -> bool:
-    """Whether a text starts with whole words, or with at least three letters."""
+    """Whether a text starts with the given beginning, which must consist of whole words or have at least three
+    letters."""
     if not text.startswith(beginning):
         return False
     return not text[len(beginning) :][:1].isalnum() or (len(beginning) >= _SHORTEST and beginning[-1].isalpha())

@@ -1,6 +1,7 @@
-"""Stores the user's consent for a project, outside the project and bound to exactly what was shown.
+"""Stores the user's consent for a project. The consent is kept outside the project, and is valid only for exactly what
+was shown to the user.
 
-Owns the consent file. Other modules determine what needs consent and when to ask.
+This module owns the consent file. Other modules determine what needs consent and when to ask.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ def has_consent(project: Path, digest: str) -> bool:
 
 
 def save_consent(project: Path, digest: str, lines: list[str]) -> Path:
-    """Save a consent, replacing the previous one; `lines` were shown to the user. Raises SkillrunError."""
+    """Save a consent, which replaces the previous one. `lines` is what was shown to the user. Raises SkillrunError."""
     path = _consent_path(project)
     if not path.is_absolute():
         raise SkillrunError(f"the consent cannot be saved in {path.parent}", "set XDG_DATA_HOME to an absolute path")
@@ -35,7 +36,7 @@ def save_consent(project: Path, digest: str, lines: list[str]) -> Path:
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         path.parent.chmod(0o700)
-        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".partial")  # its mode is 0600
+        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".partial")  # the file's mode is 0600
         try:
             with os.fdopen(descriptor, "w", encoding="utf-8") as file:
                 json.dump(record, file, indent=2)
@@ -57,13 +58,13 @@ def save_consent(project: Path, digest: str, lines: list[str]) -> Path:
 
 
 def revoke(project: Path) -> bool:
-    """Revoke a consent; return whether there was one. Raises SkillrunError."""
+    """Revoke the consent for a project, and return whether there was one. Raises SkillrunError."""
     try:
         _consent_path(project).unlink()
     except FileNotFoundError:
         return False
     except OSError as error:
-        raise SkillrunError(f"the consent cannot be revoked: {error}", "check the permissions there") from None
+        raise SkillrunError(f"the consent cannot be revoked: {error}", "check the permissions of its folder") from None
     return True
 
 
@@ -75,7 +76,7 @@ def _consent_path(project: Path) -> Path:
 
 
 def _read_consent(path: Path) -> dict[str, Any]:
-    """The content of the file; empty if it is damaged, or if another user may have written it."""
+    """Return the content of the consent file. Empty if it is damaged, or if another user may have written it."""
     if not path.is_absolute():  # a relative path would depend on the current directory
         return {}
     with suppress(OSError, ValueError, RecursionError):

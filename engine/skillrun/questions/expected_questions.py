@@ -1,6 +1,7 @@
-"""Finds the questions of a workflow before it runs: whether it needs a user, and whether prepared answers are valid.
+"""Finds the questions of a workflow before it runs, to tell whether the run needs a user and whether prepared answers
+are valid.
 
-Uses the questions that the checker recorded. Questions under a condition that the inputs rule out are omitted.
+Uses the questions that the checker recorded. Leaves out questions whose condition cannot be true with the inputs.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ from skillrun.syntax.diagnostics import Problems
 def unanswerable_questions(
     program: Program, prepared: PreparedAnswers, inputs: Mapping[str, Any] | None = None
 ) -> list[str]:
-    """Return a line for each step that prevents an unattended run of the program; empty if no user is needed.
+    """Return a line for each step that prevents an unattended run of the program. Empty if no user is needed.
 
-    `inputs` are the inputs of the run, with defaults.
+    `inputs` contains the inputs of the run, including defaults.
     """
     lines = []
     for ask in iterate_asks(program, inputs):
@@ -32,7 +33,7 @@ def unanswerable_questions(
             if ask.waits_for_files:
                 lines.append(f"{place} waits for files from the user: run without --unattended")
             else:
-                one = f" (for each time it is asked; `{ask.address}` for one time)" if ask.address != address else ""
+                one = f" (answers it every time; `{ask.address}` answers it once)" if ask.address != address else ""
                 hint = f"answer `{address}` in --answers FILE{one}, "
                 hint += "add a `default:` to the step, or run without --unattended"
                 lines.append(f"{place} asks the user: {hint}")
@@ -40,7 +41,7 @@ def unanswerable_questions(
 
 
 def check_answers(program: Program, prepared: PreparedAnswers) -> Problems:
-    """Report prepared answers that are not one of the choices, and unknown names close to a known one."""
+    """Report prepared answers that are not among the choices, and unknown names that resemble a known one."""
     problems = Problems()
     known: set[str] = set()
     for ask in iterate_asks(program):
@@ -53,12 +54,13 @@ def check_answers(program: Program, prepared: PreparedAnswers) -> Problems:
 
 
 def iterate_asks(program: Program, inputs: Mapping[str, Any] | None = None) -> Iterator[QuestionStep]:
-    """Yield every `ask` that a run can reach, with these inputs or with any, with its address in the run."""
+    """Yield every `ask` that a run can reach, with its address in the run. If `inputs` are given, steps that they rule
+    out are left out."""
     return _asks_in_program(program, "", StaticConditions({"inputs": inputs}) if inputs is not None else None)
 
 
 def questions_of(ask: QuestionStep) -> Iterator[Question]:
-    """The literal questions of a step."""
+    """Yield the questions that the step contains literally."""
     return (cast(Question, question) for question in ask.questions)
 
 

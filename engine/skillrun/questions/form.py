@@ -1,7 +1,7 @@
 """Writes questions as a markdown form that the user fills in with any editor, and reads the answers.
 
-`## Q1` starts a question, a quotation contains its text, boxes are its choices, and the user's text is below `Answer:`.
-Unclear answers are reported and never guessed.
+A question starts with a heading such as `## Q1`. Its text is in a quotation, its choices are boxes, and the user's text
+goes below `Answer:`. Unclear answers are reported, never guessed.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _EMPHASIS: Final = re.compile(r"(?P<mark>~~|\*\*|__)(?P<text>.+)(?P=mark)\s*")
 _EMPTY_SIGN: Final = "☐"
 _OWN_HEADING: Final = re.compile(r"##?\s+\S.*")
 _MIN_MATCHING_WORDS: Final = (
-    4  # words that identify a part of the introduction after a formatter has rewrapped its lines
+    4  # this many words identify a part of the introduction, even if a formatter has rewrapped the lines
 )
 _ANSWER: Final = re.compile(
     r"\s*(?:[-*+]\s+|#+\s+)?(?P<bold>[*_]*)answer(?:\s*[:：](?P=bold)|(?P=bold)\s*(?:[:：]|$))\s*(?P<rest>.*)",
@@ -64,11 +64,11 @@ _ANSWER: Final = re.compile(
 _CONFIDENCE: Final = re.compile(r"\s*(?:[-*+]\s+)?[*_]*how sure\b[^:：]*[:：][*_]*\s*(?P<level>.*?)\s*", re.IGNORECASE)
 
 Line = tuple[int, str]
-"""The number of a line in the file, and its text or the problem in it."""
+"""A line's number in the file, and its text or the problem in it."""
 
 
 class FormAnswers(NamedTuple):
-    """The content of a form: a record for each question, and the notes outside the questions."""
+    """The content of a form: a record for each question, and the notes that are outside the questions."""
 
     answers: list[Answer]
     notes: str = ""
@@ -77,8 +77,8 @@ class FormAnswers(NamedTuple):
 class UnclearAnswers(SkillrunError):
     """A form has ambiguous answers, or no answers at all.
 
-    Has for each question the answer read, the reasons why it is unclear (empty if clear), and the user's text.
-    `untouched`: the form has not been filled in.
+    For each question, the error has the answer as read, the reasons why it is unclear (empty if it is clear), and the
+    user's text. `untouched`: the form has not been filled in.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class UnclearAnswers(SkillrunError):
         self.untouched = untouched
 
     def exclude(self, settled: Iterable[int]) -> UnclearAnswers:
-        """Return the error without the questions at these indexes, which have been answered in the meantime."""
+        """Return the error without the questions at the indexes `settled`, which have been answered in the meantime."""
         excluded = set(settled)
         names = tuple(f"Q{at + 1}: " for at in excluded)
         lines = [line for line in self.unclear if not line[1].startswith(names)]
@@ -110,19 +110,19 @@ class UnclearAnswers(SkillrunError):
 
 
 class FormFolder(Protocol):
-    """A folder of forms: the files of a run, or any other files by name."""
+    """A folder that holds forms: the files of a run, or anything else that holds files by name."""
 
     path: Path
 
     def read(self, name: str, limit: int) -> bytes: ...
 
     def write_new(self, name: str, content: str) -> bool:
-        """Write a file atomically unless it exists; return whether it was written."""
+        """Write a file atomically unless it exists. Return whether it was written."""
         ...
 
 
 def write_form(folder: FormFolder, name: str, questions: Sequence[Question], title: str = "Questions") -> bool:
-    """Write a form atomically; an existing form stays unchanged, and the result is False."""
+    """Write a form atomically, and return whether it was written. An existing form is not changed."""
     lines = [f"# {to_one_line(title)}", "", INTRODUCTION]
     for number, question in enumerate(questions, 1):
         quotation = [f"> {line}".rstrip() for line in _quotation(question)]
@@ -141,10 +141,11 @@ def read_form(
     phrases: Phrases = Phrases(),  # noqa: B008 (frozen)
     title: str = "Questions",
 ) -> FormAnswers:
-    """Return a record for each question, empty if unanswered; text next to a selected choice is its `comment`.
+    """Return a record for each question, which is empty if the question is unanswered. Text next to a selected choice
+    becomes the record's `comment`.
 
-    Raises UnclearAnswers with every ambiguous place, or if the form is not filled in although it has questions without
-    a default; SkillrunError if the file cannot be read.
+    Raises UnclearAnswers, with every ambiguous place, if the form is unclear, or if nothing is filled in although a
+    question has no default. Raises SkillrunError if the file cannot be read.
     """
     problems = Problems()
     path = folder.path / name
@@ -177,14 +178,14 @@ def _title(number: int, question: Question) -> str:
 
 
 def _quotation(question: Question) -> list[str]:
-    """The lines of a question in the form, without the `>` marks."""
+    """Return the lines of a question as the form shows them, without the `>` marks."""
     lines = [*make_printable(str(question.get("text", ""))).strip().split("\n"), ""]
     notes = context_lines(question)
     return [*lines, *([*(f"- {note}" for note in notes), ""] if notes else []), f"*{_hint(question)}*"]
 
 
 def _labels(question: Question) -> list[str]:
-    """The labels of the choices' boxes."""
+    """Return the labels of the boxes, one for each choice."""
     return [f"{choice_letter(number)}. {to_one_line(choice)}" for number, choice in enumerate(choices_of(question))]
 
 
@@ -202,7 +203,8 @@ def _hint(question: Question) -> str:
 
 
 class _FormSections:
-    """A form split into the sections of each question number, and the notes outside the sections.
+    """A form, split into the sections of each question and the notes outside the sections. Sections are keyed by
+    question number.
 
     The first line of a section is its heading.
     """
@@ -217,7 +219,7 @@ class _FormSections:
         self._add_note(_foreign_lines([text for line, text in lines if line < first], f"{title} {INTRODUCTION}"))
         section: list[Line] = []
         open_note: list[str] | None = None
-        in_free_text = False  # the following lines are free text, including headings
+        in_free_text = False  # the following lines are free text, even if they look like headings
         for line, text in lines[first - 1 :]:
             number = self._question_number(heads[line]) if line in heads else 0
             if number:
@@ -234,7 +236,7 @@ class _FormSections:
         self._add_note(open_note or [])
 
     def _question_number(self, name: str) -> int:
-        """The question number in a heading; 0 for any other heading."""
+        """Return the question number in a heading, or 0 if this is not the heading of a question."""
         match = _HEADING.fullmatch(name)
         return int(match["number"]) if match and 0 < int(match["number"]) <= len(self.questions) else 0
 
@@ -242,7 +244,7 @@ class _FormSections:
         return self.questions[self._question_number(section[0][1]) - 1]
 
     def _ends_section(self, section: Sequence[Line], heading: str) -> bool:
-        """Whether a heading of the user ends the section; a free-text answer may contain headings."""
+        """Whether a heading that the user wrote ends the section. A free-text answer may contain headings."""
         question = self._question(section)
         if choices_of(question):
             return _OWN_HEADING.fullmatch(heading) is not None and find_choice(question, heading) is None
@@ -262,7 +264,7 @@ class _FormSections:
 
 
 def _foreign_lines(lines: Sequence[str], form_text: str) -> list[str]:
-    """The lines that are not part of the form's text, regardless of its line breaks."""
+    """Return the lines that are not part of the form's own text, however that text is wrapped."""
     remaining = _normalize_words(form_text).split()
     strange = []
     for text in lines:
@@ -286,7 +288,7 @@ def _foreign_lines(lines: Sequence[str], form_text: str) -> list[str]:
 
 
 class _QuestionReader:
-    """Reads one question of a form: the answer, the unclear places, and the user's unchanged text."""
+    """Reads the answer to one question of a form, its unclear places, and the user's text as written."""
 
     def __init__(self, number: int, question: Question, phrases: Phrases) -> None:
         self.question, self.phrases = question, phrases
@@ -297,7 +299,8 @@ class _QuestionReader:
         self.words = ""
 
     def read_sections(self, sections: list[list[Line]]) -> None:
-        """Read the answer from the sections of the question; report an error unless there is exactly one."""
+        """Read the answer from the section of the question. If the section is missing or occurs twice, report an
+        error."""
         if len(sections) != 1:
             at, again = (sections[1][0][0], "occurs a second time here") if sections else (1, "is missing")
             why = f"the heading `## Q{self.number}` {again}; keep one even if the question stays open"
@@ -345,7 +348,7 @@ class _QuestionReader:
             self.answer = {**default_answer(self.question), **self.answer}
 
     def _text_after_heading(self, head: str, at: int) -> str:
-        """The user's text after the heading."""
+        """Return the text that the user wrote on the line of the heading."""
         text = head.removeprefix(self.title)
         if head.startswith(self.title) and not text[:1].isalnum():
             return text.strip(" :-–—")
@@ -355,7 +358,7 @@ class _QuestionReader:
         return ""
 
     def _read_confidence(self, line: int, text: str) -> None:
-        """Read the user's confidence level."""
+        """Read the confidence level that the user wrote."""
         levels = levels_of(self.question)
         matches = [level for level in levels if text and level.casefold().startswith(text.strip(" .*_`").casefold())]
         self.level = matches[0] if len(matches) == 1 else ""
@@ -368,7 +371,7 @@ class _QuestionReader:
         self.unclear.append((line, why))
 
     def _check_question(self, head: Line, quoted: list[Line]) -> bool:
-        """Whether the section still has this question; report text added to the quotation."""
+        """Whether the section still contains this question. Text that was added to the quotation is reported."""
         quotation = _quotation(self.question)
         if _normalize_words("\n".join(text for _, text in quoted)) == _normalize_words("\n".join(quotation)):
             return True
@@ -386,11 +389,11 @@ class _QuestionReader:
 
 
 def _extract_comments(lines: list[Line], boxes: _Checkboxes) -> tuple[list[Line], list[str]]:
-    """Return the lines without the user's comments (`<!-- … -->`), and the texts of the comments."""
+    """Return the lines without the user's comments (`<!-- … -->`), and the text of each comment."""
     remaining, remarks = list(lines), []
     place = 0
     last_end = max((at for at, (_, text) in enumerate(remaining) if "-->" in text), default=-1)
-    removed_lines = 0  # number of lines removed
+    removed_lines = 0  # how many lines were removed so far
     while place <= last_end - removed_lines:
         line, text = remaining[place]
         start = -1 if text.lstrip().startswith(">") or boxes.is_form_box(text) else text.find("<!--")
@@ -419,27 +422,27 @@ def _add_remarks(answer: Answer, remarks: Sequence[str]) -> Answer:
 
 
 class _Checkboxes:
-    """The boxes of a question, as edited by the user."""
+    """The boxes of a question after the user edited them."""
 
     def __init__(self, question: Question, unclear: list[Line]) -> None:
         self.question, self.unclear = question, unclear
         self.labels = dict(zip(map(normalize_text, _labels(question)), choices_of(question), strict=True))
         self.ticked: list[Any] = []
         self.struck: list[Any] = []
-        self.withdrawn: list[Any] = []  # ticked and struck out
+        self.withdrawn: list[Any] = []  # choices that are both ticked and struck out
         self.bold: list[Any] = []
         self.other: str | None = None
         self.in_other = False  # the last box was `Other:`
-        self.words: list[str] = []  # text after choices
+        self.words: list[str] = []  # the user's text after a choice, on the same line
         self.seen = 0
 
     def is_form_box(self, text: str) -> bool:
-        """Whether the line is an original box of the form."""
+        """Whether the line is a box that the form had originally."""
         box = _BOX.fullmatch(text) if self.labels else None
         return box is not None and normalize_text(box["text"]) in self.labels
 
     def read_line(self, line: int, text: str, *, is_below_answer: bool) -> bool:
-        """Read a line; return whether it is a box. Below `Answer:`, only a box with a choice counts."""
+        """Read a line, and return whether it is a box. Below `Answer:`, only a box with a choice counts as one."""
         box = _BOX.fullmatch(text) if self.labels else None
         if box is not None:
             self.in_other = False
@@ -473,7 +476,8 @@ class _Checkboxes:
         return True
 
     def continue_other(self, text: str) -> bool:
-        """Whether the line continues the text of an `Other:` box above it, by indentation."""
+        """Whether the line is indented and continues the text of the `Other:` box above it. If so, add it to that
+        text."""
         if not self.in_other or not text.strip():
             return False
         self.in_other = text.startswith(("  ", "\t")) and not text.lstrip().startswith(">")
@@ -482,7 +486,7 @@ class _Checkboxes:
         return self.in_other
 
     def _parse_marks(self, box: re.Match[str]) -> tuple[str, str, str]:
-        """Return the mark in the box, the emphasis around its label (`~~`, `**`), and the label without emphasis."""
+        """Return the mark in a box, the emphasis around the label (`~~` or `**`), and the label without it."""
         mark = (box["mark"] or box["sign"] or "").strip().replace(_EMPTY_SIGN, "")
         label, emphasis = box["text"], box["around"] or ""
         if emphasis:
@@ -493,7 +497,7 @@ class _Checkboxes:
         return mark, "", label
 
     def _split_label(self, label: str) -> tuple[str, str]:
-        """Split a label into the choice's label and the user's text after it."""
+        """Split the text of a box into the label of the choice and the user's text after the label."""
         plain = normalize_text(label)
         if plain in self.labels:
             return label, ""
@@ -505,21 +509,21 @@ class _Checkboxes:
         return label, ""
 
     def selected_choices(self, *, no_words: bool) -> list[Any]:
-        """The ticked choices; if nothing is ticked or written (`no_words`), the choices in bold."""
+        """Return the ticked choices. If nothing is ticked or written (`no_words`), return the choices in bold."""
         if self.ticked or not no_words or self.other is not None or len(self.bold) == len(self.labels):
             return self.ticked
         return self.bold
 
     def explain_doubts(self) -> Iterator[str]:
-        """Yield the reasons why it is unclear that nothing is chosen."""
+        """Yield why it is unclear whether the user meant to choose nothing."""
         if self.withdrawn:
             yield f"`{to_one_line(self.withdrawn[0])}` is ticked and struck out, and nothing else is chosen"
         elif self.struck:
-            yield "some choices are struck out, but none is ticked"
+            yield "some choices are struck out, and none is ticked"
         elif 0 < self.seen < len(choices_of(self.question)):
             yield "some choices were removed, and none is ticked"
 
 
 def _normalize_words(text: str) -> str:
-    """The words of a text, without punctuation and line breaks."""
+    """Return the words of a text in lower case, without punctuation and line breaks."""
     return " ".join(re.findall(r"[^\W_]+", text.casefold()))

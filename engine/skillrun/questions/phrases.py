@@ -1,6 +1,7 @@
-"""Matches phrases in answers, as listed under `answers` in `config/skillrun.yaml`. Contains no phrases itself.
+"""Matches phrases in answers. The phrases are listed under `answers` in `config/skillrun.yaml`; this module contains
+none.
 
-Phrases leave a question open, precede or follow a choice, or separate a choice from a remark about it.
+A phrase can leave a question open, stand before or after a choice, or separate a choice from a remark about it.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class Phrases:
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any] | None) -> Phrases:
-        """Build the phrases from the data of `config/skillrun.yaml`."""
+        """Return the phrases that the data of `config/skillrun.yaml` lists."""
         lists = (settings or {}).get("answers") or {}
         phrases = {
             name: tuple(normalize_phrase(str(phrase)) for phrase in lists.get(name) or [])
@@ -48,7 +49,8 @@ class Phrases:
         return bool(self.find_open_phrase(words))
 
     def find_open_phrase(self, words: str) -> str:
-        """The phrase that leaves the question open, which is all of the words or starts them; else ""."""
+        """Return the phrase that leaves the question open. It is all of the words, or starts them. Empty if there is no
+        such phrase."""
         words = words.strip()
         for text in (words, _BULLET.sub("", words, count=1), words.rstrip("? ")):
             if words and (normalize_phrase(text) in self.alone or normalize_phrase(text) in self.open):
@@ -59,39 +61,40 @@ class Phrases:
         return ""
 
     def strip_choose_phrase(self, words: str) -> str:
-        """The words after `I choose` and the like; all words if they start differently."""
+        """Return the words after a phrase such as `I choose`. If no phrase starts them, return all words."""
         match = _compile_phrases(self.choose, r"[\s:]+").match(words) if self.choose else None
         return words[match.end() :] if match else words
 
     def strip_think_phrase(self, words: str) -> str:
-        """The words after `I think` and the like; all words if they start differently."""
+        """Return the words after a phrase such as `I think`. If no phrase starts them, return all words."""
         match = _compile_phrases(self.think, r"(?:[\s:]+|,\s+)").match(words) if self.think else None
         return words[match.end() :] if match else words
 
     def find_trailing_phrases(self, words: str) -> list[int]:
-        """The offsets of trailing phrases such as `please` or `I think`."""
+        """Return the offsets at which a trailing phrase such as `please` or `I think` starts."""
         if not self.think:
             return []
         return [match.start() for match in re.finditer(_compile_phrases(self.think, r"[\s.!]*$", r"(?<=\s)"), words)]
 
     def starts_with_alternative(self, words: str) -> bool:
-        """Whether words after a choice make it uncertain by starting with `or` and the like."""
+        """Whether the words after a choice start with a word such as `or`, which makes the choice uncertain."""
         return bool(self.either) and _compile_phrases(self.either, r"(?!\w)").match(words.lstrip(" (,;")) is not None
 
     def split_alternatives(self, words: str) -> str:
-        """Replace words such as `or` with commas, as in `A or B?`."""
+        """Replace words such as `or` with commas, so that `A or B?` becomes a list."""
         plain = words.rstrip("? ")
         return re.sub(_compile_phrases(self.either, r"(?!\w)", r"(?<!\w)"), ",", plain) if self.either else plain
 
     def find_reasons(self, words: str) -> list[int]:
-        """The offsets of words such as `because`."""
+        """Return the offsets of words such as `because`."""
         if not self.because:
             return []
         return [match.start() for match in re.finditer(_compile_phrases(self.because, r"(?!\w)", r"(?<!\w)"), words)]
 
 
 def normalize_phrase(words: str) -> str:
-    """The text in lower case, without surrounding marks and brackets; repeated dashes or question marks become one."""
+    """Return the text in lower case, without surrounding marks and brackets. Repeated dashes or question marks become
+    one."""
     text = " ".join(words.casefold().replace("’", "'").split())
     core = text.strip(_OUTER_MARKS)
     if core and set(core) <= _DASHES:

@@ -1,8 +1,8 @@
 """Prepared answers from a YAML file: `--answers FILE`.
 
-A key is the id of a question, the id of a step for all its questions, or the address of either
-(`architecture/divergence`; the pass of a loop and the item of an `each` are optional). A value is the answer,
-`{answer: …, confidence: …}`, or a list with one answer for each time.
+A key is the id of a question, the id of a step (for all its questions), or the address of a question or step
+(`architecture/divergence`). In an address, the pass of a loop and the item of an `each` are optional. A value is the
+answer, `{answer: …, confidence: …}`, or a list with one answer for each time that the question is asked.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ KEYS: Final[Keys] = {
     "confidence": Key("sentence", "the confidence level"),
 }
 RecordBuilder = Callable[[Question, Answer], QuestionRecord]
-"""Builds the record of a question and its answer, as the run stores it."""
+"""A function that builds the record of a question and its answer, as the run stores it."""
 
 
 class InvalidPreparedAnswer(SkillrunError):
-    """A prepared answer is invalid for its question, which stays open."""
+    """A prepared answer is invalid for its question. The question stays open."""
 
     def __init__(self, error: InvalidAnswer, span: Span, what: str) -> None:
         super().__init__(f"{span.path}:{span.line}:{span.column}: {error.message}, for {what}", error.next_step)
@@ -49,7 +49,7 @@ class InvalidPreparedAnswer(SkillrunError):
 
 
 class PreparedAnswer(NamedTuple):
-    """An answer and its position."""
+    """A prepared answer and its position in the file."""
 
     span: Span
     answer: Any
@@ -57,7 +57,8 @@ class PreparedAnswer(NamedTuple):
 
 
 class PreparedEntry(NamedTuple):
-    """The entry of a key: the `whole` value, and for a list its `items`; `is_plain` if all are single values."""
+    """The value of a key: `whole` is the value itself and, if it is a list, `items` has its parts. `is_plain`: all
+    parts are single values."""
 
     key: Span
     whole: PreparedAnswer
@@ -66,7 +67,7 @@ class PreparedEntry(NamedTuple):
 
 
 class PreparedAnswers:
-    """The answers of a file; a list provides one answer after the other."""
+    """The answers in a file. A list provides one answer each time that the question is asked."""
 
     def __init__(self, entries: AbstractMapping[str, PreparedEntry] | None = None, path: Path | None = None) -> None:
         self.path = path
@@ -76,9 +77,9 @@ class PreparedAnswers:
         self._late_answers: dict[str, str] = {}
 
     def take(self, key: str, question: Question, *, required: bool = False) -> Answer | None:
-        """Return the answer to a question asked now; None if the file has none.
+        """Return the prepared answer to a question that is asked now, or None if the file has no answer left.
 
-        Raises InvalidPreparedAnswer, also for an empty answer if one is `required`.
+        Raises InvalidPreparedAnswer for an invalid answer, and for an empty one if an answer is `required`.
         """
         name = self._find_key(key, question)
         if name is None:
@@ -93,7 +94,8 @@ class PreparedAnswers:
             raise InvalidPreparedAnswer(error, prepared.span, f"`{question.get('id')}` of `{key}`") from None
 
     def skip(self, key: str, question: Question) -> None:
-        """Count a question asked earlier, so that a list continues after it; a single answer stays available."""
+        """Count a question that was asked earlier, so that a list continues with the answer after it. A single answer
+        stays available."""
         name = self._find_key(key, question)
         if name is not None and self._has_answer_list(name, question):
             self._count_use(name)
@@ -101,16 +103,17 @@ class PreparedAnswers:
             self._used_keys.add(name)
 
     def mark_used(self, key: str, question: Question) -> None:
-        """Mark the answer to a question of an earlier process as used."""
+        """Mark the prepared answer to a question that an earlier process asked as used."""
         if (name := self._find_key(key, question)) is not None:
             self._used_keys.add(name)
 
     def note_late_answer(
         self, key: str, question: Question, record: QuestionRecord, build_record: RecordBuilder
     ) -> None:
-        """Note a prepared answer that differs from the answer given in an earlier process, unless it is used later.
+        """Note a prepared answer if it differs from the answer that was given in an earlier process. If the prepared
+        answer is used later, the note is dropped.
 
-        `record` has the earlier answer; `build_record` builds the record of the prepared answer.
+        `record` has the earlier answer. `build_record` builds the record of the prepared answer.
         """
         name = self._find_key(key, question)
         if name is None or self._use_counts[name] or self._has_answer_list(name, question):
@@ -124,11 +127,12 @@ class PreparedAnswers:
         earlier_answer = f"with `{_format_answer(record['answer'])}`" if "answer" in record else "and left open"
         prepared_text = _format_answer(prepared.answer)
         self._late_answers[name] = (
-            f"`{question.get('id')}` was answered before, {earlier_answer}: the prepared `{prepared_text}` was not used"
+            f"`{question.get('id')}` was answered before, {earlier_answer}, "
+            f"so the prepared `{prepared_text}` was not used"
         )
 
     def late_answers(self) -> list[str]:
-        """A line for each prepared answer that came too late for its question."""
+        """Return a line for each prepared answer that came too late for its question."""
         return [*self._late_answers.values()]
 
     def has_unused_answer(self, key: str, question: Question) -> bool:
@@ -143,7 +147,7 @@ class PreparedAnswers:
         return answers[self._use_counts[name]] if self._use_counts[name] < len(answers) else None
 
     def _has_answer_list(self, name: str, question: Question) -> bool:
-        """Whether the file has a list with one answer for each time."""
+        """Whether the value of this key is a list with one answer for each time that the question is asked."""
         entry = self._entries[name]
         return entry.items is not None and _answers_per_time(entry, question) is not None
 
@@ -153,15 +157,15 @@ class PreparedAnswers:
         self._late_answers.pop(name, None)
 
     def unused_keys(self) -> list[str]:
-        """The keys of answers that no question used."""
+        """Return the keys of the answers that no question used."""
         return [name for name in self._entries if name not in self._used_keys]
 
     def has_answer(self, key: str, question: Question) -> bool:
-        """Whether there is an answer for the question in any pass and for any item."""
+        """Whether the file has an answer for the question, in any pass and for any item."""
         return bool(self._matching_entries(key, question))
 
     def check_question(self, key: str, question: Question, problems: Problems) -> None:
-        """Report the answers that are invalid for the question, in any pass and for any item."""
+        """Report the prepared answers that are invalid for the question, in any pass and for any item."""
         for entry in self._matching_entries(key, question):
             for answer in _answers_per_time(entry, question) or (entry.whole,):
                 try:
@@ -170,7 +174,8 @@ class PreparedAnswers:
                     problems.report(answer.span, "answer", error.message, error.next_step)
 
     def check_names(self, known: set[str], problems: Problems) -> None:
-        """Warn of names close to the name of a question; other unknown names may belong to computed questions."""
+        """Warn of unknown names that resemble the name of a question. Other unknown names may belong to computed
+        questions."""
         for name, entry in self._entries.items():
             if strip_markers(name) not in known and (hint := did_you_mean(name, known)):
                 problems.report(entry.key, "unknown-question", f"no question has the name `{name}`", hint, "warning")
@@ -179,30 +184,32 @@ class PreparedAnswers:
         return next((name for name in answer_keys(key, question) if name in self._entries), None)
 
     def _matching_entries(self, key: str, question: Question) -> list[PreparedEntry]:
-        """The entries for a question in any pass and for any item."""
+        """Return the entries for a question, in any pass and for any item."""
         names = answer_keys(key, question)
         return [written for name, written in self._entries.items() if strip_markers(name) in names]
 
 
 def answer_keys(key: str, question: Question) -> tuple[str, ...]:
-    """The possible keys of a question, most specific first: in this pass and item, in any, and in any step."""
+    """Return the keys that a question may have, most specific first: in this pass and item, in any pass and item, and
+    in any step."""
     id_, step = str(question.get("id", "")), strip_markers(key)
     return (_sibling_key(key, id_), key, _sibling_key(step, id_), step, id_, step.rpartition("/")[2])
 
 
 def unique_answer_key(key: str, question: Question) -> str:
-    """The unique key of a question; with the pass and the item if it may be asked several times."""
+    """Return a key that only this question has. It includes the pass and the item if the question may be asked several
+    times."""
     id_ = str(question["id"])
     return id_ if strip_markers(key) == key or question.get("once") else _sibling_key(key, id_)
 
 
 def _sibling_key(place: str, id_: str) -> str:
-    """The address of a question in the step at an address."""
+    """Return the address of the question `id_` in the step at the address `place`."""
     return f"{place.rpartition('/')[0]}/{id_}"
 
 
 def read_answers(path: Path) -> PreparedAnswers:
-    """Read the prepared answers of a file. Raises SkillrunError with all problems in it."""
+    """Return the prepared answers in a file. Raises SkillrunError with all problems in the file."""
     problems = Problems()
     entries = read_yaml(path, problems, parse_prepared_answers)
     if problems.has_errors:
@@ -212,9 +219,11 @@ def read_answers(path: Path) -> PreparedAnswers:
 
 
 def _answers_per_time(entry: PreparedEntry, question: Question) -> tuple[PreparedAnswer, ...] | None:
-    """Return the answers of a list with one for each time; None if one answer is used every time.
+    """Return the answers for the first, second and later times that a question is asked. None if one answer is used
+    every time.
 
-    The answer to a question with `once` is used only once, because repeating it would ask the question endlessly.
+    The answer to a question with `once` is used only once. If it were used again, the question would be asked
+    endlessly.
     """
     if entry.items is None:
         return (entry.whole,) if question.get("once") else None
@@ -222,7 +231,7 @@ def _answers_per_time(entry: PreparedEntry, question: Question) -> tuple[Prepare
 
 
 def parse_prepared_answers(node: Node, problems: Problems) -> dict[str, PreparedEntry]:
-    """Parse the answers of a file by key; invalid values are reported."""
+    """Return the entries of a file by key. Invalid values are reported."""
     reader = Reader(problems, literal=True)
     mapping = as_mapping(node, problems)
     return {name: _parse_entry(entry, reader) for name, entry in mapping.entries.items()} if mapping is not None else {}
@@ -255,5 +264,5 @@ def _validate_prepared_answer(prepared: PreparedAnswer, question: Question, *, r
         validate_answer(question, prepared.answer), confidence=prepared.confidence, answered_by=PREPARED
     )
     if required and "answer" not in answer:
-        raise InvalidAnswer("the answer is empty, but the question requires one", "write an answer")
+        raise InvalidAnswer("the answer must not be empty, as the question requires one", "write an answer")
     return answer

@@ -1,6 +1,7 @@
-"""Answers the questions of a run: from prepared answers, then defaults if unattended, then the terminal.
+"""Answers the questions of a run. Prepared answers come first, then defaults if the run is unattended, then the
+terminal.
 
-Owns the source of answers; does not create questions or process answers.
+This module owns the source of answers. It does not create questions or process answers.
 """
 
 from __future__ import annotations
@@ -33,12 +34,13 @@ from skillrun.syntax.sanitizing import sanitize
 
 @dataclass(frozen=True)
 class QuestionSet:
-    """The questions of one step, answered together; `key` is the step's address for prepared answers.
+    """The questions of one step, which are answered together. `key` is the step's address, under which prepared answers
+    are found.
 
-    `computed`: the text of the questions is not, or not only, from the workflow; a model may have written it.
+    `computed`: at least a part of the questions' text is not from the workflow, so a model may have written it.
     `may_skip`: each question may be left open, as in a form. `is_required`: a question without `default` and `skip`
-    requires an answer. `unfinished`: the answers from before a pause, by question number; `save_progress` receives
-    each answer. `enough`: the label that ends the list.
+    requires an answer. `unfinished`: the answers from before a pause, keyed by question number. `save_progress`
+    receives each answer. `enough`: the label of the choice that ends the list.
     """
 
     key: str
@@ -53,12 +55,13 @@ class QuestionSet:
 
 
 class InteractiveResponder:
-    """Answers one list of questions at a time; others wait while the run continues."""
+    """Answers one list of questions at a time. Other lists wait, while the run continues."""
 
     def __init__(
         self, prepared: PreparedAnswers, terminal: Terminal | None, *, attended: bool, waits_in_terminal: bool = False
     ) -> None:
-        """`waits_in_terminal`: a question that would pause the run is asked in the terminal instead."""
+        """Create the responder. With `waits_in_terminal`, a question that would pause the run is asked in the terminal
+        instead."""
         self.prepared = prepared
         self.terminal = terminal
         self.attended = attended
@@ -66,9 +69,10 @@ class InteractiveResponder:
         self._lock = asyncio.Lock()
 
     async def ask(self, question_set: QuestionSet, *, interactive: bool = True) -> list[Answer] | None:
-        """Return a record for each question, empty if unanswered; None if the questions cannot be answered now.
+        """Return a record for each question, which is empty if the question is unanswered. Return None if the questions
+        cannot be answered now.
 
-        Raises InvalidPreparedAnswer for an invalid prepared answer, KeyboardInterrupt for Ctrl-C.
+        Raises InvalidPreparedAnswer for an invalid prepared answer, and KeyboardInterrupt for Ctrl-C.
         """
         preset = self._preset_answers(question_set)
         open_questions = {
@@ -94,32 +98,36 @@ class InteractiveResponder:
 
     @property
     def resume_flags(self) -> dict[str, str]:
-        """The flags that answer questions in the same way on resume, with their values."""
+        """The flags, with their values, that make a resumed run answer questions as this run does."""
         return answer_flags(self.prepared.path, unattended=not self.attended)
 
     def has_prepared_answers(self, question_set: QuestionSet) -> bool:
-        """Whether each of these questions has a prepared answer."""
+        """Whether every question of the set has a prepared answer."""
         return all(self.prepared.has_unused_answer(question_set.key, question) for question in question_set.questions)
 
     def skip_prepared_answers(self, question_set: QuestionSet) -> None:
-        """Count questions answered in the journal, so that lists of prepared answers continue after them."""
+        """Count questions whose answers are in the journal, so that lists of prepared answers continue after those
+        answers."""
         for question in question_set.questions:
             self.prepared.skip(question_set.key, question)
 
     def mark_answers_used(self, address: str, questions: Sequence[Question]) -> None:
-        """Mark the prepared answers to questions of an earlier process as used; `address` is from the journal."""
+        """Mark the prepared answers to questions that an earlier process asked as used. `address` is from the
+        journal."""
         for question in questions:
             self.prepared.mark_used(address.partition("/")[2].rpartition("@")[0], question)
 
     def note_late_answers(
         self, question_set: QuestionSet, records: Sequence[QuestionRecord], build_record: RecordBuilder
     ) -> None:
-        """Note prepared answers that differ from the earlier answers in `records`, which stay valid."""
+        """Note the prepared answers that differ from the earlier answers in `records`. The earlier answers stay
+        valid."""
         for question, record in zip(question_set.questions, records, strict=True):
             self.prepared.note_late_answer(question_set.key, question, record, build_record)
 
     def _preset_answers(self, question_set: QuestionSet) -> list[Answer | None]:
-        """The preset answer of each question, or None; questions after the end of the list are not asked."""
+        """Return the preset answer of each question, or None. If an answer ends the list, the questions after it get
+        ENDED."""
         records: list[Answer | None] = []
         for question in question_set.questions:
             words: dict[str, object] = {question_set.enough: ENDED} if question_set.enough else {}
@@ -132,7 +140,7 @@ class InteractiveResponder:
         return records
 
     def _preset_answer(self, key: str, question: Question, *, required: bool) -> Answer | None:
-        """The answer without asking the user: a prepared answer, or the default if the run is unattended."""
+        """Return the answer that needs no user: a prepared answer, or the default if the run is unattended."""
         record = self.prepared.take(key, question, required=required)
         if record is None and not self.attended and default_of(question) is not None:
             return default_answer(question)
@@ -144,7 +152,7 @@ def _as_list(answer: Any) -> list[Any]:
 
 
 def answer_flags(answers: Path | None, *, unattended: bool) -> dict[str, str]:
-    """The flags that determine how questions are answered, with their values."""
+    """Return the flags, with their values, that determine how questions are answered."""
     flags = {"--unattended": ""} if unattended else {}
     return flags | ({"--answers": quote(str(answers))} if answers is not None else {})
 
@@ -162,7 +170,8 @@ def open_responder(
     terminal: bool | None = None,
     prompt_context: Callable[[], AbstractContextManager[object]] = nullcontext,
 ) -> InteractiveResponder:
-    """Create the responder. `terminal` is detected if None; `prompt_context` is entered while the terminal asks.
+    """Create the responder. If `terminal` is not given, a terminal is detected. `prompt_context` is entered while the
+    terminal asks.
 
     Raises SkillrunError if the prepared answers cannot be read, or if `interactive` is set without a usable terminal.
     """
@@ -170,7 +179,7 @@ def open_responder(
         terminal = has_terminal()
     if interactive and (unattended or not terminal):
         reason = "--unattended asks no questions" if unattended else "no terminal is available"
-        raise UsageError(f"--interactive asks in the terminal, but {reason}", "remove --interactive")
+        raise UsageError(f"--interactive cannot be used, because {reason}", "remove --interactive")
     prepared = read_answers(answers) if answers is not None else PreparedAnswers()
     prompt = Terminal(prompt_context=prompt_context) if terminal and not unattended else None
     return InteractiveResponder(prepared, prompt, attended=not unattended, waits_in_terminal=interactive)

@@ -1,7 +1,8 @@
-"""Asks questions in the terminal, one at a time: choices by arrow keys, number or space bar, or free text.
+"""Asks questions in the terminal, one at a time. The user selects choices with the arrow keys, numbers or the space
+bar, or enters text.
 
-Owns the prompts. Ctrl-C raises KeyboardInterrupt after the terminal is restored and the entered text is saved. The key
-bindings are in `keys`.
+This module owns the prompts. For Ctrl-C, it restores the terminal and saves the entered text, then raises
+KeyboardInterrupt.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ if TYPE_CHECKING:
     from prompt_toolkit.key_binding import KeyBindings
     from questionary import Question as Prompt
 
-BACK: Final = object()  # instead of an answer: go to the previous question
-DONE: Final = object()  # instead of an answer: end the list
+BACK: Final = object()  # returned instead of an answer: go to the previous question
+DONE: Final = object()  # returned instead of an answer: end the list
 
 
 @dataclass
@@ -57,7 +58,7 @@ class InputState:
 
 
 class InputHint:
-    """The hint after a free-text question, rendered anew on each redraw."""
+    """The hint after a free-text question. It is rendered again on each redraw."""
 
     def __init__(self, typing: InputState, *, optional: bool) -> None:
         self.typing, self.optional = typing, optional
@@ -71,18 +72,18 @@ class InputHint:
                 else "Ctrl-T sets how sure"
             )
         hint = f"\n    ({'; '.join(words)})" if words else ""
-        return f"{hint}\n >"  # prompt_toolkit truncates wide lines before the last one
+        return f"{hint}\n >"  # prompt_toolkit truncates wide lines, except the last one
 
 
 def render_key_hints(question: Question, enough: str) -> str:
-    """A line that lists the keys of the question."""
+    """Return a line that lists the keys available for the question."""
     words = [] if choices_of(question) else ["Alt-Enter new line", "Ctrl-O editor"]
     words += [f"Ctrl-G {make_printable(enough)}"] if enough else []
     return f"    {' · '.join([*words, 'Ctrl-C pauses'])}\n"
 
 
 def key_bindings(typing: InputState) -> KeyBindings:
-    """The key bindings for a prompt_toolkit prompt."""
+    """Return the key bindings for a prompt of prompt_toolkit."""
     from prompt_toolkit.key_binding import KeyBindings
 
     keys = KeyBindings()
@@ -119,17 +120,18 @@ def key_bindings(typing: InputState) -> KeyBindings:
     return keys
 
 
-OTHER_CHOICE, NO_ANSWER = -1, -2  # in addition to the numbers of the choices
+OTHER_CHOICE, NO_ANSWER = -1, -2  # negative, so that they differ from the numbers of the choices
 ProgressKind = Literal["given", "sure", "typed", "times"]
 SaveProgress = Callable[[ProgressKind, str, Any], Awaitable[None]]
-"""Saves the progress of a question, by its name: its answer, its confidence, or the text entered."""
+"""A function that saves the progress of a question. It receives the kind of progress, the question's name, and the
+answer, confidence or entered text."""
 NO_CONFIDENCE: Final = "(do not say)"
-MAX_SHORTCUTS: Final = 36  # digits and letters; a longer list only has the arrow keys
+MAX_SHORTCUTS: Final = 36  # digits and letters; in a longer list, only the arrow keys select
 
 
 @dataclass(frozen=True)
 class UnfinishedAnswers:
-    """The progress saved when the user paused, by question name."""
+    """The progress that was saved when the user paused, keyed by question name."""
 
     answers: Mapping[str, Any] = field(default_factory=dict)
     confidences: Mapping[str, str] = field(default_factory=dict)
@@ -142,7 +144,7 @@ class UnfinishedAnswers:
 
 @dataclass
 class _Progress:
-    """The progress of a list of questions: answers, confidence levels, and unsent texts."""
+    """The progress of a list of questions: answers, confidence levels, and texts that were not sent."""
 
     answers: dict[str, Any]
     confidences: dict[str, str] = field(default_factory=dict)
@@ -150,7 +152,7 @@ class _Progress:
 
 
 class Terminal:
-    """Asks lists of questions. `keyboard` and `screen` are prompt_toolkit's input and output."""
+    """Asks lists of questions. `keyboard` and `screen` are the input and the output for prompt_toolkit."""
 
     def __init__(
         self,
@@ -172,11 +174,12 @@ class Terminal:
         may_skip: bool = False,
         enough: str = "",
     ) -> list[Answer]:
-        """Return the answer records, in order; Shift-Tab goes back to the previous question. Raises KeyboardInterrupt.
+        """Ask the questions, and return the answer records in order. Shift-Tab goes back to the previous question.
+        Raises KeyboardInterrupt.
 
-        `unfinished`: the earlier answers; asking continues with the first unanswered question. `save_progress` receives
-        the progress to save. `may_skip`: each question may be left open. `enough`: the label that ends the list, with
-        ENDED for each remaining question.
+        `unfinished`: the earlier answers. The first question that they do not answer is asked first. `save_progress`
+        receives the progress to save. `may_skip`: each question may be left open. `enough`: the label of the key that
+        ends the list. If it is pressed, each remaining question gets ENDED.
         """
         if not isinstance(questions, Mapping):
             questions = {str(number): question for number, question in enumerate(questions)}
@@ -230,7 +233,7 @@ class Terminal:
         return [*records[:-1], {**records[-1], **ENDED}] if ended else records
 
     def _record(self, name: str, ended: bool, state: _Progress) -> Answer:
-        """The record of a question that was asked, or that comes after the end of the list."""
+        """Return the record of a question. `ended`: the list ended before this question."""
         if name not in state.answers:
             return ENDED if ended else {}
         return build_answer(state.answers[name], confidence=state.confidences.get(name, ""))
@@ -250,7 +253,7 @@ class Terminal:
         print_formatted_text(text, end="", output=self.screen)
 
     async def _ask_question(self, question: Question, typing: InputState) -> Any:
-        """Return the answer, BACK or DONE; the entered text and the confidence are stored in `typing`."""
+        """Return the answer, BACK or DONE. The entered text and the confidence are stored in `typing`."""
         message, default = self._wrap_text(indent_continuation(str(question.get("text", "")))), default_of(question)
         likely = default if typing.previous is None else typing.previous
         open_ = typing.may_skip or may_skip(question)
@@ -274,14 +277,14 @@ class Terminal:
                 return answers if is_multiple(question) else answers[0] if answers else ""
 
     def _own_words(self, question: Question, earlier: Any) -> str:
-        """The free text in an earlier answer to a question with choices."""
+        """Return the free text in an earlier answer to a question with choices."""
         titles = [*map(to_one_line, choices_of(question))]
         answers = earlier if isinstance(earlier, list) else [earlier]
         texts = [answer for answer in answers if isinstance(answer, str) and answer]
         return next((text for text in texts if to_one_line(text) not in titles), "")
 
     async def _ask_own_words(self, typing: InputState) -> Any:
-        """Return a free-text answer or BACK; `typing` keeps the entered text even if the prompt is left."""
+        """Return a free-text answer, or BACK. `typing` keeps the entered text even if the user leaves the prompt."""
         text_state = InputState(can_go_back=True)
         try:
             return await self._ask_text(
@@ -291,7 +294,7 @@ class Terminal:
             typing.text = text_state.text
 
     def _wrap_text(self, text: str) -> str:
-        """The text wrapped between words to the width of the screen."""
+        """Return the text wrapped between words to the width of the screen."""
         room = max(20, self.screen.get_size().columns - 4)
         lines = [wrap(line, room, subsequent_indent="  ", break_on_hyphens=False) for line in text.split("\n")]
         return "\n".join("\n".join(parts) for parts in lines)
@@ -306,7 +309,7 @@ class Terminal:
     async def _ask_choice(
         self, message: str, question: Question, likely: Any, typing: InputState, *, may_skip: bool
     ) -> Any:
-        """Return the number of a choice, a list of numbers, BACK or DONE."""
+        """Return the number of the selected choice, a list of numbers, BACK or DONE."""
         import questionary
 
         titles = dict(enumerate(map(to_one_line, choices_of(question))))
@@ -348,7 +351,8 @@ class Terminal:
         return await _run_prompt(prompt, typing)
 
     async def _ask_text(self, message: str, likely: Any, typing: InputState, *, optional: bool) -> Any:
-        """Return free text sent with Enter, optionally of several lines or from an editor; or BACK or DONE."""
+        """Return the text that the user sent with Enter, BACK or DONE. The text may have several lines or come from an
+        editor."""
         import questionary
 
         hint: Any = InputHint(typing, optional=optional)
@@ -373,14 +377,14 @@ class Terminal:
 
 
 async def _run_prompt(prompt: Prompt, typing: InputState) -> Any:
-    """Return the result of a prompt; `typing` keeps the entered text even if the prompt is left."""
+    """Return the result of a prompt. `typing` keeps the entered text even if the user leaves the prompt."""
     from prompt_toolkit.key_binding import merge_key_bindings
 
     application = prompt.application
     own = application.key_bindings
     application.key_bindings = merge_key_bindings([*([own] if own else []), key_bindings(typing)])
     try:
-        # the run keeps handling SIGINT: prompt_toolkit would permanently remove its handler
+        # the run keeps handling SIGINT, because prompt_toolkit would remove the run's handler permanently
         return await application.run_async(set_exception_handler=False, handle_sigint=False)
     except EOFError:
         raise KeyboardInterrupt from None

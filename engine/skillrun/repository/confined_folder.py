@@ -1,8 +1,8 @@
-"""A folder that is opened once; all paths below it are resolved from its descriptor and cannot leave it.
+"""A folder that is opened once. All paths below it are resolved from its descriptor and cannot lead out of it.
 
-A path is resolved one part at a time: each is opened in its parent (`openat`) and never through a link (`O_NOFOLLOW`);
-link targets are resolved the same way, and `..` returns to the previously opened parent. So the checked file is the
-opened file, even if folders are replaced by links at the same time. Requires POSIX.
+A path is resolved one part at a time. Each part is opened in its parent (`openat`) and never through a link
+(`O_NOFOLLOW`). Link targets are resolved in this way too, and `..` returns to the parent that was opened before. So the
+file that was checked is the file that is opened, even if folders are replaced by links meanwhile. Requires POSIX.
 """
 
 from __future__ import annotations
@@ -29,8 +29,10 @@ _READ_FOLDER_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_
 _FILE_FLAGS: Final = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
-NO_LINKS_HINT: Final = "links are not allowed here, and skillrun creates none: remove it, or use a copy without links"
-REGULAR_FILE_HINT: Final = "only regular files are allowed here, and skillrun creates no others: remove it"
+NO_LINKS_HINT: Final = (
+    "links are not allowed here, and skillrun creates none: remove the link, or use a copy without links"
+)
+REGULAR_FILE_HINT: Final = "only regular files are allowed here, and skillrun creates no other kind: remove this one"
 
 EntryKind = Literal["file", "folder", "link", "other"]
 Identity = tuple[int, int]  # device and inode number of a file
@@ -40,12 +42,14 @@ class WriteGuard(Protocol):
     """Checks whether this process may still write in a folder."""
 
     def check(self, *, verify_path: bool = True) -> None:
-        """Raises SkillrunError if it may not; with `verify_path`, also if the folder has been moved or replaced."""
+        """Raise SkillrunError if the process may not write. With `verify_path`, also raise it if the folder has been
+        moved or replaced."""
         ...
 
 
 class OpenPath(NamedTuple):
-    """A file or folder opened for reading, and its real name with all links resolved; `.` for the folder itself."""
+    """A file or folder opened for reading. `name` is its real name, with all links resolved, and is `.` for the
+    confined folder itself."""
 
     descriptor: int
     name: str
@@ -53,15 +57,17 @@ class OpenPath(NamedTuple):
 
 
 class ConfinedFolder:
-    """The folder `path`, open until `close`. With `links`, links that stay inside the folder are followed; otherwise
-    every link is refused, including the folder itself, and so is every file with more than one name (a hard link).
+    """The folder `path`, which stays open until `close`. With `links`, links that stay inside the folder are followed.
+    Without `links`, every link is refused, even if `path` itself is one, and so is every file that has more than one
+    name (a hard link).
 
-    Names are relative to the folder. An invalid name raises `PathRefused`, a missing file `FileNotFoundError`; other
-    system errors are `OSError` as usual.
+    Names are relative to the folder. An invalid name raises `PathRefused`, a missing file raises `FileNotFoundError`,
+    and other system errors raise `OSError`.
     """
 
     def __init__(self, path: Path, *, links: bool = False, descriptor: int | None = None) -> None:
-        """`descriptor` is passed if the folder is already open. Links in the parents of `path` are followed."""
+        """Open the folder. If it is open already, `descriptor` is its descriptor. Links in the parents of `path` are
+        followed."""
         self.path = path
         self.links = links
         self.guard: WriteGuard | None = None
@@ -86,12 +92,12 @@ class ConfinedFolder:
             self.close()
 
     def check(self, *, verify_path: bool = True) -> None:
-        """Call before writing: raises SkillrunError if the folder's guard does not allow it."""
+        """Raise SkillrunError if the folder's guard does not allow writing. Call this before writing."""
         if self.guard is not None:
             self.guard.check(verify_path=verify_path)
 
     def identity(self, name: str = ".") -> Identity | None:
-        """Return the identity of the file, folder or link with this name; None if there is none."""
+        """Return the identity of the file, folder or link with this name, or None if nothing has this name."""
         try:
             status = os.stat(name, dir_fd=self._root, follow_symlinks=False)
         except (FileNotFoundError, NotADirectoryError):
@@ -108,9 +114,10 @@ class ConfinedFolder:
         return (status.st_dev, status.st_ino) == self._identity
 
     def open(self, name: str, flags: int = os.O_RDONLY, mode: int = 0o600, *, follow: bool = True) -> int:
-        """Open the regular file with this name and return its descriptor; the caller closes it.
+        """Open the regular file with this name and return its descriptor. The caller closes the descriptor.
 
-        With other `flags`, it is opened to write or append, or created with this mode. Opening never truncates it.
+        `flags` can also open the file for writing or appending, or create it with `mode`. Opening never truncates the
+        file.
 
         Without `follow`, a name that is itself a link fails with ELOOP.
         """
@@ -118,13 +125,13 @@ class ConfinedFolder:
             return self._open_file(name, folder, leaf, flags, mode)
 
     def read(self, name: str, limit: int, *, follow: bool = True) -> bytes:
-        """Return the content of a regular file: at most `limit` bytes, and one more if it is larger."""
+        """Return up to `limit` bytes of a regular file, and one byte more if the file is larger."""
         with os.fdopen(self.open(name, follow=follow), "rb") as file:
             return file.read(limit + 1)
 
     @contextmanager
     def open_path(self, name: str) -> Iterator[OpenPath]:
-        """Open the regular file or folder with this name; the real name belongs to exactly the file that is open."""
+        """Open the regular file or folder with this name. The yielded real name is that of the file that is open."""
         real_parts: list[str] = []
         with self._walk(name, real_parts) as (folder, leaf):
             is_folder = stat.S_ISDIR(os.stat(leaf, dir_fd=folder, follow_symlinks=False).st_mode)
@@ -145,7 +152,8 @@ class ConfinedFolder:
         return status
 
     def stat_file(self, name: str) -> os.stat_result | None:
-        """Return the status of a regular file, None if it is missing; other kinds of files raise as in `open`."""
+        """Return the status of a regular file, or None if it is missing. Other kinds of files raise the errors that
+        `open` raises."""
         try:
             status = self.stat(name)
         except (FileNotFoundError, NotADirectoryError):
@@ -162,7 +170,7 @@ class ConfinedFolder:
             os.close(descriptor)
 
     def is_file(self, name: str) -> bool:
-        """Whether the name is an allowed regular file."""
+        """Whether the name refers to a regular file that may be opened."""
         try:
             self._check_regular_file(name, self.stat(name))
         except (OSError, PathRefused):
@@ -180,7 +188,7 @@ class ConfinedFolder:
         return ConfinedFolder(self.path / name, links=self.links, descriptor=self._open_subfolder(name))
 
     def sibling(self, name: str) -> ConfinedFolder:
-        """Open a sibling of this open folder, even if `path` was replaced. Raises PathRefused for a link."""
+        """Open a sibling of this folder, even if another folder is now at `path`. Raises PathRefused for a link."""
         path = self.path.parent / name
         parent = os.open("..", _FOLDER_FLAGS, dir_fd=self._root)
         try:
@@ -193,7 +201,7 @@ class ConfinedFolder:
             os.close(parent)
 
     def entries(self, name: str = ".") -> list[tuple[str, EntryKind]]:
-        """Return the names in a folder, sorted, with their kinds; links are not followed."""
+        """Return the sorted names in a folder and the kind of each. Links are not followed."""
         descriptor = self._open_subfolder(name)
         try:
             return entries(descriptor)
@@ -201,7 +209,7 @@ class ConfinedFolder:
             os.close(descriptor)
 
     def remove(self, name: str) -> None:
-        """Remove a file, or a folder with its contents; of a link, only the link itself."""
+        """Remove a file, or a folder with its contents. If the name is a link, only the link is removed."""
         self.check()
         with self.open_parent(name) as (folder, leaf):
             if stat.S_ISDIR(os.stat(leaf, dir_fd=folder, follow_symlinks=False).st_mode):
@@ -210,7 +218,7 @@ class ConfinedFolder:
                 os.unlink(leaf, dir_fd=folder)
 
     def make_private(self, name: str = ".") -> None:
-        """Restrict a folder to its owner."""
+        """Allow only the owner of a folder to access it."""
         descriptor = self._open_subfolder(name)
         try:
             if stat.S_IMODE(os.fstat(descriptor).st_mode) != PRIVATE_MODE:
@@ -227,8 +235,9 @@ class ConfinedFolder:
 
     @contextmanager
     def open_parent(self, name: str, *, create: bool = False, mode: int = 0o777) -> Iterator[tuple[int, str]]:
-        """Yield the descriptor of a name's parent folder, and the last part of the name, which is not followed: to
-        write, rename or remove it. With `create`, missing parent folders are created with this mode."""
+        """Yield the descriptor of a name's parent folder, and the last part of the name, so that the caller can write,
+        rename or remove the file. The last part is not followed. With `create`, missing parent folders are created with
+        `mode`."""
         if name.startswith("/"):
             raise PathRefused(
                 f"{quote_value(name)} leads out of its folder", "It is absolute; make it relative to the folder."
@@ -248,7 +257,7 @@ class ConfinedFolder:
             os.close(descriptor)
 
     def _set_error_path(self, error: OSError, name: str) -> None:
-        """Set the full path on an error instead of the part that was opened from a descriptor."""
+        """Put the full path into an error that names only the part that was opened from a descriptor."""
         if error.errno is not None and not (isinstance(error.filename, str) and Path(error.filename).is_absolute()):
             error.filename = str(self.path / name)
 
@@ -271,7 +280,8 @@ class ConfinedFolder:
             return os.open(leaf, _READ_FOLDER_FLAGS, dir_fd=folder)
 
     def _open_file(self, name: str, folder: int, leaf: str, flags: int = os.O_RDONLY, mode: int = 0o600) -> int:
-        """Open a regular file in a folder; reject other kinds first if opening them could block or have effects."""
+        """Open a regular file in a folder. Other kinds of files are rejected before they are opened if opening them
+        could block or have effects."""
         if self.links or flags != os.O_RDONLY:
             with suppress(FileNotFoundError):
                 status = os.stat(leaf, dir_fd=folder, follow_symlinks=False)
@@ -286,7 +296,8 @@ class ConfinedFolder:
         return descriptor
 
     def _check_regular_file(self, name: str, status: os.stat_result) -> None:
-        """Raises PathRefused unless this is a regular file with, if links are refused, a single name."""
+        """Raise PathRefused unless this is a regular file. If links are refused, also raise it if the file has several
+        names."""
         if stat.S_ISDIR(status.st_mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), name)
         if not stat.S_ISREG(status.st_mode):
@@ -296,9 +307,9 @@ class ConfinedFolder:
 
     @contextmanager
     def _walk(self, name: str, real_parts: list[str] | None = None) -> Iterator[tuple[int, str]]:
-        """Yield the descriptor of a name's parent folder, all links resolved, and the last part; `.` for the folder
-        itself. With `links`, that part was not a link when it was checked; without, opening it must check that.
-        `real_parts` receives the parts of the real name."""
+        """Resolve the links in a name, and yield the descriptor of its parent folder and its last part (`.` for the
+        confined folder itself). With `links`, the last part has been checked not to be a link; without it, the caller
+        must check this when opening the file. `real_parts` receives the parts of the real name."""
         real_parts = [] if real_parts is None else real_parts
         todo = _check_name(name).split("/")[::-1]
         if name.startswith("/"):
@@ -350,7 +361,7 @@ class ConfinedFolder:
                 os.close(descriptor)
 
     def _link_target(self, folder: int, part: str) -> str | None:
-        """Return the target of a link; None if the part is not a link or is missing."""
+        """Return the target of a link, or None if the part is missing or is not a link."""
         try:
             return os.readlink(part, dir_fd=folder)
         except OSError as error:
@@ -359,7 +370,7 @@ class ConfinedFolder:
             raise
 
     def _relative_target(self, target: str, name: str) -> str:
-        """Return the absolute target of a link, relative to the folder."""
+        """Convert the absolute target of a link to a path relative to the folder."""
         for base in (self._real, str(self.path)):
             if target == base or target.startswith(base.rstrip("/") + "/"):
                 return target[len(base.rstrip("/")) :].lstrip("/") or "."
@@ -378,7 +389,8 @@ def _open_root(path: Path, *, links: bool) -> int:
 
 
 def entries(descriptor: int, max_entries: int | None = None) -> list[tuple[str, EntryKind]]:
-    """Return the names in an open folder, sorted, with their kinds; at most the first `max_entries` that are listed."""
+    """Return the sorted names in an open folder and the kind of each. If there are more than `max_entries`, the others
+    are left out before sorting."""
     with os.scandir(descriptor) as listing:
         return sorted((entry.name, _kind(entry)) for entry in islice(listing, max_entries))
 
@@ -392,11 +404,11 @@ def _kind(entry: os.DirEntry[str]) -> EntryKind:
 
 
 def _check_name(name: str) -> str:
-    """Return the name. Raises PathRefused if it cannot be a path."""
+    """Return the name unchanged. Raises PathRefused if no path can have this name."""
     if "\0" in name:
         raise PathRefused(f"the path {quote_value(name)} contains a NUL character")
     if len(name) > LONGEST:
-        raise PathRefused(f"a path has at most {LONGEST:,} characters, and this one has {len(name):,}")
+        raise PathRefused(f"the path is longer than {LONGEST:,} characters: it has {len(name):,}")
     try:
         os.fsencode(name)
     except UnicodeEncodeError:

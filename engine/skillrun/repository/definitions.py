@@ -1,4 +1,4 @@
-"""The definitions in a source file, and the interface of the finders for them."""
+"""Definitions in a source file, and the interface of the finders that locate them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ _KEYWORDS: Final = re.compile(r"^(?:(?:export|default|pub|public|static|async|de
 
 
 class Definition(NamedTuple):
-    """A definition: first and last line, nesting depth, the text before its body, and its name."""
+    """A definition in a source file: its first and last line, nesting depth, header (the text before its body) and
+    name."""
 
     first: int
     last: int
@@ -24,18 +25,19 @@ class Definition(NamedTuple):
 
     @classmethod
     def from_header(cls, first: int, last: int, depth: int, header: str) -> Definition:
-        """Take the name from the header: the part before the parameters, without keywords such as `def`."""
+        """Return the definition with the name that its header contains: the part before the parameters, without
+        keywords such as `def`."""
         header = one_line(header)
         name = _KEYWORDS.sub("", header).split("(", 1)[0].strip() or header
         return cls(first, last, depth, header, shorten(name))
 
 
 class NoOutline(Exception):
-    """Why a file has no outline."""
+    """A file has no outline. The message gives the reason."""
 
 
 class DefinitionFinder(Protocol):
-    """Finds the definitions in source files until a deadline. A context manager, as it may own a process."""
+    """Finds the definitions in source files until a deadline. It is a context manager because it may own a process."""
 
     suffixes: tuple[str, ...]
     """File extensions of the supported languages."""
@@ -45,14 +47,14 @@ class DefinitionFinder(Protocol):
     def __exit__(self, *_: object) -> None: ...
 
     def supports(self, name: str, content: bytes) -> bool:
-        """Whether the file's language, known from its name or first line, is supported."""
+        """Whether the file's language is supported. The language is known from the file's name or first line."""
 
     def definitions(self, name: str, content: bytes) -> list[Definition]:
         """Return the definitions in a file of at most MAX_FILE bytes, in order. Raises NoOutline and TimeoutError."""
 
 
 def open_finder(until: float) -> DefinitionFinder:
-    """Open the registered finder, with a deadline of the monotonic clock."""
+    """Open the registered finder. `until` is the deadline on the monotonic clock."""
     from skillrun.registry import load
 
     finder: DefinitionFinder = load("outlines", "tree-sitter")(until)

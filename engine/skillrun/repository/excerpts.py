@@ -1,4 +1,4 @@
-"""Reads excerpts: requested line ranges of files, with line numbers, up to a total limit."""
+"""Reads excerpts of files: the requested ranges of lines, with line numbers, up to a total limit."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ LineRange = tuple[int, int]  # the first line and the last
 def read_excerpts(
     folder: ReadableFolder, wanted: Mapping[str, Iterable[LineRange]], max_lines: int
 ) -> tuple[dict[str, str], list[str]]:
-    """Return the text of each readable file, and the places that were left out. Without ranges, a file is read whole.
+    """Return the excerpts of each file, and the places that were left out. A file without ranges is read whole.
 
-    Files that are binary or cannot be read are left out. Raises TimeoutError.
+    Binary files and files that cannot be read are left out. Raises TimeoutError.
     """
     texts: dict[str, str] = {}
     left_out: list[str] = []
@@ -53,7 +53,7 @@ def read_excerpts(
 
 
 def _merge_ranges(ranges: Iterable[LineRange]) -> Iterator[LineRange]:
-    """Yield the ranges in order, with overlapping and close ones merged; without ranges, the whole file."""
+    """Yield the ranges in order. Ranges that overlap or are close are merged. Without ranges, yield the whole file."""
     pending: LineRange | None = None
     for first, last in sorted(ranges) or [(1, END)]:
         if pending is not None and first <= pending[1] + MERGE_DISTANCE + 1:
@@ -67,7 +67,7 @@ def _merge_ranges(ranges: Iterable[LineRange]) -> Iterator[LineRange]:
 
 
 def _clip_ranges(ranges: Iterable[LineRange], count: int) -> Iterator[LineRange]:
-    """Limit the ranges to the file's line count."""
+    """Yield the ranges, limited to the lines that the file has."""
     for first, last in ranges:
         if first <= count:
             yield first, min(last, count)

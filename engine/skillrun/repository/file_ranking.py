@@ -1,4 +1,5 @@
-"""Ranks files for results: code first, then tests, texts, and generated files and changelogs."""
+"""Ranks files by how relevant they are in results: code, tests, other texts, and last generated files and
+changelogs."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ _RECORD_NAME: Final = re.compile(
 
 
 def rank_file(name: str) -> int:
-    """Return CODE, TESTS, TEXTS or RECORDS (changelogs, lock files, generated files), judging by the path only."""
+    """Return the rank of a file, judging by its path only: CODE, TESTS, TEXTS, or RECORDS (changelogs, lock files and
+    generated files)."""
     *folders, base_name = name.split("/")
     lowered = {folder.lower() for folder in folders}
     if _RECORD_NAME.fullmatch(base_name):

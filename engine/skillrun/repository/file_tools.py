@@ -1,7 +1,8 @@
-"""The tools List, Glob and Read: folders with sizes, files that match a pattern, and numbered lines of a file.
+"""The tools List, Glob and Read. List shows a folder with sizes, Glob finds files that match a pattern, and Read shows
+numbered lines of a file.
 
-The size of a text is its number of lines, which determine the cost of reading it; the size of a folder is its number
-of readable files.
+The size of a text is its number of lines, since this determines the cost of reading it. The size of a folder is its
+number of readable files.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ def list_folder(folder: ReadableFolder, budget: OutputBudget, path: str = ".") -
 
 
 def _count_files(folder: ReadableFolder, start: str) -> tuple[dict[str, int], bool]:
-    """Return the number of readable files in each subfolder of a folder, and whether counting stopped at the limit."""
+    """Return how many readable files each subfolder contains, and whether counting stopped at the limit."""
     counts: dict[str, int] = {}
     depth, total = len(split_path(start)), 0
     for name in folder.files(start, include_runs=True):
@@ -83,7 +84,8 @@ def _count_files(folder: ReadableFolder, start: str) -> tuple[dict[str, int], bo
 
 
 def _describe_size(folder: ReadableFolder, name: str) -> str:
-    """Return the lines of a text, or the bytes of a binary or very large file; empty if it cannot be read."""
+    """Return the size of a file for display: lines for a text, bytes for a binary or very large file. Empty if it
+    cannot be read."""
     folder.check_deadline()
     try:
         with folder.open_path(name) as opened, open(opened.descriptor, "rb", closefd=False) as file:
@@ -103,14 +105,14 @@ def _path(folder: str, name: str) -> str:
 
 MAX_WHOLE_FILE: Final = 24_000  # characters; files up to this size are returned whole
 NOTE_RESERVE: Final = 120  # characters reserved for the note at the end
-MAX_OUTLINE_BELOW: Final = 3_000  # characters of the outline of the rest
+MAX_OUTLINE_BELOW: Final = 3_000  # characters of the outline of the lines that are not shown
 MAX_RANGE: Final = 100_000  # characters of a requested range
 
 
 def read_lines(
     folder: ReadableFolder, budget: OutputBudget, path: str, offset: int = 1, limit: int | None = None
 ) -> str:
-    """Return the lines with their numbers. Raises ToolError and the errors of `open_path`."""
+    """Return lines of a file with their numbers. Raises ToolError and the errors of `open_path`."""
     content = read_text(folder, path)
     lines = split_lines(content)
     if not lines:

@@ -1,7 +1,6 @@
-"""Finds git's ignore rules outside `.gitignore` files, without running git.
+"""Finds git's ignore rules that are not in `.gitignore` files, without running git.
 
-Git itself would obey a clone's `.git/config`, which can name programs to run. Here, files are only read for ignore
-rules.
+Git itself would obey the `.git/config` of a clone, which can name programs to run. This module only reads ignore rules.
 """
 
 from __future__ import annotations
@@ -37,14 +36,15 @@ def is_repository(folder: Path) -> bool:
 
 
 def repository_rules(top: Path) -> list[bytes]:
-    """Return the rules of one working tree outside `.gitignore` files, lowest precedence first."""
+    """Return the ignore rules of a working tree that are not in `.gitignore` files, lowest precedence first."""
     git = _git_folder(top)
     contents = [_read_content(Path(top, named)) for named in _excludes_files(git / "config")[-1:]]
     return [content for content in (*contents, _read_content(git / "info" / "exclude")) if content is not None]
 
 
 def user_rules() -> bytes | None:
-    """Return the user's rules for all repositories: `core.excludesFile`, or `git/ignore` in the config folder."""
+    """Return the user's ignore rules for all repositories, which are in the file that `core.excludesFile` names, or in
+    `git/ignore` in the config folder."""
     config = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "git"
     files = [Path("/etc/gitconfig"), config / "config", Path.home() / ".gitconfig"]
     if "GIT_CONFIG_GLOBAL" in os.environ:
@@ -54,7 +54,8 @@ def user_rules() -> bytes | None:
 
 
 def _git_folder(top: Path) -> Path:
-    """Return the folder with the repository's data; for a linked working tree, that of the main one."""
+    """Return the folder that holds the repository's data. A linked working tree uses the folder of the main working
+    tree."""
     git = top / ".git"
     if git.is_file():
         git = top / (_first_line(git).removeprefix("gitdir:").strip() or ".git")
@@ -70,7 +71,7 @@ def _first_line(path: Path) -> str:
 
 
 def _read_content(path: Path) -> bytes | None:
-    """Return a file's content; None if it is missing. Raises UnreadableRules."""
+    """Return a file's content, or None if the file is missing. Raises UnreadableRules."""
     try:
         if not stat.S_ISREG(path.stat().st_mode):
             return None
@@ -89,9 +90,10 @@ def _read_content(path: Path) -> bytes | None:
 
 
 def _excludes_files(path: Path, read: set[Path] | None = None) -> list[str]:
-    """Return the values of `core.excludesFile` in a git settings file and its includes; the last one applies.
+    """Return the values of `core.excludesFile` in a git settings file and the files that it includes. The last value
+    applies.
 
-    Conditional includes and files that were already read are skipped.
+    Conditional includes, and files that were already read, are skipped.
     """
     read = set() if read is None else read
     if path in read or len(read) > MAX_INCLUDES:
@@ -111,7 +113,8 @@ def _excludes_files(path: Path, read: set[Path] | None = None) -> list[str]:
 
 
 def _parse_settings(text: str) -> Iterator[tuple[str, str, str]]:
-    """Yield section, key and value of each setting; sections with a quoted subsection get an empty name."""
+    """Yield the section, key and value of each setting. The section name is empty if the section has a quoted
+    subsection."""
     section = ""
     for line in text.replace("\r\n", "\n").replace("\\\n", "").split("\n"):
         rest = line.strip()
@@ -124,7 +127,7 @@ def _parse_settings(text: str) -> Iterator[tuple[str, str, str]]:
 
 
 def _unquote_value(raw: str) -> str:
-    """Return a value without quotes, escapes and comment."""
+    """Return the value of a setting without its quotes, escapes and comment."""
     value, quoted, at = "", False, 0
     while at < len(raw) and (quoted or raw[at] not in "#;"):
         character = raw[at]

@@ -1,7 +1,7 @@
 """Determines what git ignores in a folder, from all of git's rule files, with git's precedence.
 
-Files are read through descriptors and within limits; git is not run. Rules that cannot be read ignore everything below
-their folder.
+Files are read through descriptors and within limits; git is not run. If a rules file cannot be read, everything below
+its folder is ignored.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ DeadlineCheck = Callable[[], None]
 
 
 class IgnoreRule(NamedTuple):
-    """One line, which matches by name, or by path relative to its folder."""
+    """A line of a rules file. It matches names, or paths relative to the folder of the rules file."""
 
     text: str
     is_negated: bool
@@ -41,10 +41,10 @@ class IgnoreRule(NamedTuple):
 
 
 class IgnoreRules:
-    """The lines of a `.gitignore`; the last matching one decides."""
+    """The rules in a `.gitignore` file. The last rule that matches decides."""
 
     def __init__(self, lines: Iterable[str], *, strict: bool = False) -> None:
-        """With `strict`, a line that cannot match anything raises InvalidPattern."""
+        """Parse the lines. With `strict`, a line that cannot match anything raises InvalidPattern."""
         rules: list[IgnoreRule] = []
         for line in lines:
             try:
@@ -59,7 +59,7 @@ class IgnoreRules:
         self._others = tuple(rule for rule in self._rules if lasts[rule] is None)
 
     def verdict(self, parts: Sequence[str], is_folder: bool, check: DeadlineCheck) -> bool | None:
-        """Whether a path relative to the rules' folder is ignored; None if no rule matches it."""
+        """Whether a path, given relative to the rules' folder, is ignored. None if no rule matches the path."""
         base_name = parts[-1]
         for rule in self._rules if base_name in self._names or base_name.endswith(self._endings) else self._others:
             if rule.is_folder_only and not is_folder:
@@ -77,7 +77,7 @@ class IgnoreRules:
 
 
 def parse_rules(content: bytes) -> IgnoreRules:
-    """Parse the rules in a file, byte by byte like git. Raises UnreadableRules if it exceeds the limits."""
+    """Parse the rules in a file as git does, byte by byte. Raises UnreadableRules if the file exceeds the limits."""
     text = content.removeprefix(b"\xef\xbb\xbf").decode("latin-1")
     lines = [line.removesuffix("\r") for line in text.split("\n")]
     lines = [line for line in lines if line and not line.startswith("#")]
@@ -89,7 +89,8 @@ def parse_rules(content: bytes) -> IgnoreRules:
 
 
 class RuleLayer(NamedTuple):
-    """The rules of one file, and the number of path parts before their folder; `reason` if they cannot be used."""
+    """The rules of one file, and `start`, the number of path parts before their folder. If the rules cannot be used,
+    `reason` says why."""
 
     rules: IgnoreRules | None
     start: int
@@ -97,7 +98,7 @@ class RuleLayer(NamedTuple):
 
 
 class GitIgnore:
-    """Determines what git ignores in a folder; rules that ignore the folder itself have no effect."""
+    """Determines what git ignores in a folder. Rules that ignore the folder itself have no effect."""
 
     def __init__(self, tree: ConfinedFolder, check: DeadlineCheck) -> None:
         self._tree = tree
@@ -107,7 +108,8 @@ class GitIgnore:
         self._base = self._add_layers(layers, ())
 
     def ignore_reason(self, parts: tuple[str, ...], is_folder: bool) -> str:
-        """Return why a path in a folder that is not ignored is ignored; empty if it is not."""
+        """Return why git ignores a path, or an empty text if it does not. The path's parent folder must not be
+        ignored."""
         full_path = (*self._prefix, *map(_encode_name, parts))
         for layer in reversed(self._layers_for(parts[:-1])):
             self._check()
@@ -133,7 +135,7 @@ class GitIgnore:
         return layers
 
     def _add_layers(self, layers: tuple[RuleLayer, ...], folder: tuple[str, ...]) -> tuple[RuleLayer, ...]:
-        """Return the layers with those of a folder added."""
+        """Return the layers, followed by the layers that the folder adds."""
         start = len(self._prefix) + len(folder)
         path = self._tree.path.joinpath(*folder)
         if folder and git_rules.is_repository(path):
@@ -142,7 +144,7 @@ class GitIgnore:
 
 
 def _outer_layers(root: Path) -> tuple[tuple[str, ...], tuple[RuleLayer, ...]]:
-    """Return the parts of a folder's path relative to its working tree, and the rules above it."""
+    """Return the parts of a folder's path relative to its working tree, and the rules from outside the folder."""
     layers = _layer(git_rules.user_rules, 0)
     top = git_rules.find_worktree_root(root)
     if top is None:
@@ -171,7 +173,8 @@ def _load_layers(read: Callable[[Path], list[bytes]], path: Path, start: int) ->
 
 
 def _read_gitignore(tree: ConfinedFolder, folder: str) -> bytes | None:
-    """Return the content of a folder's `.gitignore`; as in git, a link is ignored. Raises UnreadableRules."""
+    """Return the content of a folder's `.gitignore` file. If the file is a link, it is ignored, as in git. Raises
+    UnreadableRules."""
     try:
         return tree.read(f"{folder}/.gitignore" if folder else ".gitignore", LARGEST, follow=False)
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
@@ -185,7 +188,7 @@ def _read_gitignore(tree: ConfinedFolder, folder: str) -> bytes | None:
 
 
 def _parse_rule(line: str) -> IgnoreRule:
-    """Parse a line. Raises InvalidPattern if it cannot match anything."""
+    """Parse a line of a rules file. Raises InvalidPattern if the line cannot match anything."""
     is_negated = line.startswith("!")
     text = _trim_line(line[is_negated:]).partition("\0")[0]
     is_folder_only = text.endswith("/")
@@ -198,21 +201,22 @@ def _parse_rule(line: str) -> IgnoreRule:
 
 
 def _literal_ending(text: str) -> str | None:
-    """Return the name that a rule's path ends with, or `*` and the end of the name; None if it is more complex."""
+    """Return the name with which paths that match the rule must end, or `*` and the end of that name. None if the rule
+    is more complex."""
     last = text.rpartition("/")[2]
     is_simple = not any(sign in last[last.startswith("*") :] for sign in "*?\\") and "[" not in text
     return last if is_simple and not _INNER_DOUBLE_STAR.search(text) else None
 
 
 def _trim_line(line: str) -> str:
-    """Remove trailing spaces from a line, except one escaped by a backslash."""
+    """Remove trailing spaces from a line, but keep a trailing space that a backslash escapes."""
     text = line.rstrip(" ")
     escaped = (len(text) - len(text.rstrip("\\"))) % 2 == 1
     return f"{text} " if escaped and len(text) < len(line) else text
 
 
 def _encode_name(part: str) -> str:
-    """Return a name as git compares it: byte by byte."""
+    """Return a name in a form in which it is compared byte by byte, as git does."""
     return _fold_case(part if part.isascii() else os.fsencode(part).decode("latin-1"))
 
 

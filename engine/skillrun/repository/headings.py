@@ -11,7 +11,7 @@ from skillrun.repository.readable_folder import one_line
 
 MARKDOWN: Final = ("md", "markdown", "mdx")
 TEXTS: Final = (*MARKDOWN, "rst", "txt")
-"""Extensions of texts whose headings form their outline."""
+"""Extensions of text files that are outlined by their headings."""
 TEXT_SUFFIXES: Final = tuple(f".{ending}" for ending in TEXTS)
 
 LONGEST: Final = 160  # characters of a title
@@ -21,9 +21,10 @@ _UNDERLINE: Final = re.compile(r"([=\-~^\"'`*+#.:_])\1{2,}\s*$")
 
 
 def find_headings(lines: Sequence[str], *, is_markdown: bool) -> list[Definition]:
-    """Return the headings, each with its lines up to the next one of the same or a higher level. In markdown, `#` and
-    two kinds of underlines mark headings; in other texts, all kinds of underlines; the first is the top level."""
-    entries: list[tuple[int, int, str]] = []  # line, level, title
+    """Return the headings. The lines of a heading end before the next heading of the same or a higher level. In
+    markdown, `#` and two kinds of underlines mark headings. In other texts, all kinds of underlines do, and the kind
+    used first marks the top level."""
+    entries: list[tuple[int, int, str]] = []  # line, level and title of each heading
     kinds = ["=", "-"] if is_markdown else []
     fence = ""
     for number, line in enumerate(lines, 1):
@@ -46,7 +47,7 @@ def find_headings(lines: Sequence[str], *, is_markdown: bool) -> list[Definition
 
 
 def _add_line_ranges(entries: Sequence[tuple[int, int, str]], count: int) -> list[Definition]:
-    """Add last lines to the headings: the line before the next one of the same or a higher level."""
+    """Return the headings with their last lines: the line before the next heading of the same or a higher level."""
     ends: dict[int, int] = {}  # first line of the next heading, by level
     highest = min((level for _, level, _ in entries), default=1)
     definitions = []
@@ -59,7 +60,8 @@ def _add_line_ranges(entries: Sequence[tuple[int, int, str]], count: int) -> lis
 
 
 def _is_title(text: str, below: str) -> bool:
-    """Whether a line can be the title above an underline: words, at most one longer than it, not a list or table."""
+    """Whether a line can be the title above the underline `below`. A title has words, is at most one character longer
+    than the underline, and does not belong to a list or table."""
     return (
         bool(text)
         and not text[0].isspace()

@@ -1,4 +1,5 @@
-"""Glob patterns, and the files that match one, found through descriptors, so that links cannot lead outside."""
+"""Parses glob patterns and finds the files that match them. Files are found through descriptors, so that links cannot
+lead outside."""
 
 from __future__ import annotations
 
@@ -18,11 +19,11 @@ from skillrun.repository.wildcards import InvalidPattern
 from skillrun.scoring.patterns import MAX_PATTERN
 from skillrun.types.schemas import quote_value
 
-MAX_CHOICES: Final = 100  # patterns that one with `{a,b}` may expand to
+MAX_CHOICES: Final = 100  # patterns to which one pattern with `{a,b}` may expand
 
 
 def filter_names(folder: ReadableFolder, names: Iterator[str], pattern: str | None) -> Iterator[str]:
-    """Yield the names that match the pattern; without a pattern, all. Raises ToolError and TimeoutError."""
+    """Yield the names that match the pattern. Without a pattern, yield all names. Raises ToolError and TimeoutError."""
     rules = parse_glob(pattern) if pattern else None
     for name in names:
         if rules is None or rules.matches(split_path(name), False, folder.check_deadline):
@@ -50,7 +51,7 @@ DEEPEST: Final = 100  # levels of nested folders that are searched
 
 
 class SearchableFolder(Protocol):
-    """An open folder, or another collection of files by name."""
+    """An open folder, or anything else that holds files by name."""
 
     path: Path
 
@@ -62,9 +63,10 @@ class SearchableFolder(Protocol):
 
 
 def find_matching_files(folder: SearchableFolder, pattern: str) -> list[str]:
-    """Return the names of the regular files that match a glob or path, sorted.
+    """Return the sorted names of the regular files that match a glob or path.
 
-    Links to files are included if the folder follows links. Raises PathRefused for a pattern that leads outside.
+    Links to files are included if the folder follows links. Raises PathRefused for a pattern that leads outside the
+    folder.
     """
     parts = _split_pattern(pattern)
     if not parts:
@@ -75,7 +77,7 @@ def find_matching_files(folder: SearchableFolder, pattern: str) -> list[str]:
 
 
 def _split_pattern(pattern: str) -> tuple[str, ...]:
-    """Split a pattern into parts; `a/..` is resolved as in a path."""
+    """Split a pattern into parts. `a/..` is resolved as it is in a path."""
     if "\0" in pattern or len(pattern) > LONGEST:
         raise PathRefused(f"{quote_value(pattern)} is not a valid file pattern")
     if pattern.startswith("/"):
@@ -94,7 +96,7 @@ def _split_pattern(pattern: str) -> tuple[str, ...]:
 
 
 def _collect_matches(tree: SearchableFolder, folder: str, parts: tuple[str, ...], names: set[str]) -> None:
-    """Add the files below a folder that match `parts`; a missing or unreadable folder has none."""
+    """Add to `names` the files below a folder that match `parts`. A missing or unreadable folder adds none."""
     part, rest = parts[0], parts[1:]
     if part != ANY_FOLDERS and not _is_pattern(part):
         name = f"{folder}{part}"

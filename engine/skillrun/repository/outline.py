@@ -29,9 +29,9 @@ from skillrun.types.schemas import quote_value
 
 @dataclass(frozen=True)
 class FileOutline:
-    """A file's line count and definitions, or the reason why there are none.
+    """A file's line count and its definitions, or the reason why it has none.
 
-    `has_failed`: outlines are supported for its type, but this file could not be parsed.
+    `has_failed`: outlines are supported for this type of file, but this file could not be parsed.
     """
 
     name: str
@@ -92,7 +92,8 @@ def render_file_outline(
 
 
 def render_outline_below(name: str, content: bytes, line: int, deadline: float, budget: OutputBudget) -> list[str]:
-    """Return the definitions from a line on, only top-level ones if all do not fit, or a note why there are none."""
+    """Return the definitions from the given line on, or only the top-level ones if not all of them fit. If the outline
+    fails, return a note that says why."""
     try:
         with open_finder(deadline) as finder:
             file = build_outline(finder, name, content)
@@ -121,7 +122,8 @@ def _format_line_range(definition: Definition) -> str:
 
 
 def enclosing_definitions(definitions: Sequence[Definition], line: int) -> str:
-    """Return the definitions that contain a line, outermost first, and the lines of the innermost; empty if none do."""
+    """Return, outermost first, the definitions that contain a line, with the lines of the innermost. Empty if there are
+    none."""
     enclosing = [definition for definition in definitions if definition.first <= line <= definition.last]
     names = " > ".join(definition.name for definition in enclosing)
     return f"{enclosing[-1].first}-{enclosing[-1].last} {names}" if enclosing else ""

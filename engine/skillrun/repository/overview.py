@@ -1,4 +1,5 @@
-"""The tool Outline: of a file, or of the files in a folder, in as much detail as fits, most for code."""
+"""The tool Outline. It outlines a file, or the files in a folder, in as much detail as fits. Code gets the most
+detail."""
 
 from __future__ import annotations
 
@@ -15,14 +16,14 @@ from skillrun.repository.readable_folder import MAX_FILES, SECONDS, ReadableFold
 from skillrun.repository.results import BinaryFileError, OutputBudget, ToolError, count_noun, format_result, read_text
 from skillrun.syntax.diagnostics import SkillrunError
 
-MAX_PARSED_FILES: Final = 400  # in a folder; with more, files are only counted by folder
+MAX_PARSED_FILES: Final = 400  # if a folder has more files, they are only counted by folder
 DEEPEST: Final = 6  # levels of nested folders that are counted separately
 MAX_MEMBER_DEPTH: Final = 5  # levels of nested definitions that are listed
 FILES_PER_LINE: Final = 10
 SUMMARY_RESERVE: Final = 300  # characters reserved for the note about omissions
 
 ALL, TOP_LEVEL, MEMBERS, TOP_LEVEL_NAMES, LINE_COUNTS = range(5)
-_DETAIL_LEVELS: Final = (  # of code, tests and other files; the first that fits is used
+_DETAIL_LEVELS: Final = (  # each row: detail of code, tests and other files; the first row that fits is used
     (ALL, ALL, TOP_LEVEL),
     (ALL, TOP_LEVEL_NAMES, LINE_COUNTS),
     (ALL, LINE_COUNTS, LINE_COUNTS),
@@ -73,7 +74,7 @@ def _outline_files(folder: ReadableFolder, budget: OutputBudget, finder: Definit
 
 
 def _outline_file(folder: ReadableFolder, finder: DefinitionFinder, name: str) -> FileOutline | None:
-    """Return the outline of a file in a folder; None if it is binary or cannot be read. Raises TimeoutError."""
+    """Return the outline of a file, or None if the file is binary or cannot be read. Raises TimeoutError."""
     try:
         return build_outline(finder, name, read_text(folder, name, is_checked=True))
     except TimeoutError:
@@ -85,7 +86,7 @@ def _outline_file(folder: ReadableFolder, finder: DefinitionFinder, name: str) -
 
 
 def _render_files(files: Sequence[FileOutline], detail: tuple[int, int, int]) -> list[str]:
-    """Return the lines for the files; files with only a line count are grouped by folder."""
+    """Return the outlines of the files as lines. Files that show only a line count are grouped by folder."""
 
     def group_key(file: FileOutline) -> str | None:
         if detail[_file_category(file)] != LINE_COUNTS and file.definitions:
@@ -114,7 +115,7 @@ def _render_file(file: FileOutline, detail: int) -> list[str]:
 
 
 def _render_omissions(files: Sequence[FileOutline], detail: tuple[int, int, int]) -> str:
-    """Return the note about omitted details, by kind of file."""
+    """Return the note about omitted details, which names each kind of file."""
     kinds = sorted({_file_category(file) for file in files if file.definitions and detail[_file_category(file)] != ALL})
     remarks = "; ".join(f"{_KINDS[kind]}: {_DETAIL_REMARKS[detail[kind]]}" for kind in kinds)
     return f"({remarks}; Outline of a file or a narrower folder shows more)" if remarks else ""
@@ -125,7 +126,7 @@ def _file_category(file: FileOutline) -> int:
 
 
 def _count_by_folder(names: Sequence[str], depth: int, budget: OutputBudget) -> str:
-    """Return the number of files in each folder, as many levels deep as fit."""
+    """Return the number of files in each folder, for as many levels of folders as fit."""
     many = f"{len(names):,}{' or more' if len(names) >= MAX_FILES else ''} files are too many to outline at once"
     lines: list[str] = []
     for deep in range(1, DEEPEST):
@@ -142,7 +143,7 @@ def _count_by_folder(names: Sequence[str], depth: int, budget: OutputBudget) -> 
 
 
 def _format_names(file: FileOutline, deepest: int) -> str:
-    """Return the names and first lines of definitions, nested ones in parentheses."""
+    """Return the names of definitions and the lines on which they start. Nested definitions are in parentheses."""
     text = ""
     depth = 0
     for definition in file.definitions:

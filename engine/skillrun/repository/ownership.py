@@ -1,4 +1,5 @@
-"""Checks whether a file belongs to this user or root, including on file systems that set the owner themselves."""
+"""Checks whether a file belongs to this user or root, even on file systems that choose the owner of files
+themselves."""
 
 from __future__ import annotations
 
@@ -9,10 +10,10 @@ from pathlib import Path
 
 
 def is_user_owned(status: os.stat_result, folder: Path | int) -> bool:
-    """Whether a file in this folder, or the folder itself, belongs to this user or root.
+    """Whether a file belongs to this user or root. The file is in `folder`, or is `folder` itself.
 
-    On file systems that set the owner themselves (NFS with `all_squash`, SMB, 9p), the owner of a new file counts as
-    this user. Never raises: if no file can be created, the result is False.
+    Some file systems choose the owner of files themselves (NFS with `all_squash`, SMB, 9p). There, the user who owns a
+    newly created file counts as this user. Never raises: if no file can be created, the result is False.
     """
     if status.st_uid in (os.geteuid(), 0):  # root can read and write everything anyway
         return True
@@ -22,7 +23,7 @@ def is_user_owned(status: os.stat_result, folder: Path | int) -> bool:
 
 
 def _new_file_owner(folder: Path | int) -> int:
-    """Return the owner's user id of a new file in the folder; creates and removes one. Raises OSError."""
+    """Return the user id of the owner of a new file, which is created in the folder and removed. Raises OSError."""
     parent = folder if isinstance(folder, int) else os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         name = f".{secrets.token_hex(8)}.new"

@@ -12,7 +12,7 @@ class PathRefused(SkillrunError):
 
 
 def require_slug(name: str) -> str:
-    """Return the name. Raises UsageError unless it is a slug."""
+    """Return the name unchanged. Raises UsageError unless it is a slug."""
     if SLUG.fullmatch(name):
         return name
     raise UsageError(

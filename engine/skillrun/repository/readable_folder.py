@@ -1,7 +1,7 @@
-"""A folder as models may read it: opened once, searched within limits, without withheld files.
+"""A folder as models may read it: opened once, searched within limits, and without withheld files.
 
-Withheld are git's own folder, the records of runs, files whose names suggest secrets, and files that git ignores. The
-checked name is that of the opened file, with all links resolved.
+These are withheld: git's own folder, the records of runs, files whose names suggest secrets, and files that git
+ignores. The name that is checked is the real name of the opened file, with all links resolved.
 """
 
 from __future__ import annotations
@@ -36,9 +36,10 @@ class PathWithheld(SkillrunError):
 
 
 class ReadableFolder:
-    """A folder without files that match `secrets` and, by default, without files that git ignores.
+    """A folder without the files that match `secrets` and, by default, without the files that git ignores.
 
-    All operations together may take about `SECONDS` after creation; then they raise TimeoutError.
+    All operations together may take about `SECONDS`, counted from the folder's creation; after that they raise
+    TimeoutError.
     """
 
     def __init__(self, tree: ConfinedFolder, secrets: tuple[str, ...] = (), *, use_gitignore: bool = True) -> None:
@@ -55,8 +56,8 @@ class ReadableFolder:
 
     @contextmanager
     def open_path(self, name: str, *, allow_ignored: bool = False, is_checked: bool = False) -> Iterator[OpenPath]:
-        """Open the file or folder with this name. `allow_ignored` allows files that git ignores; `is_checked` marks a
-        name that `files` returned. Raises PathWithheld, PathRefused, OSError."""
+        """Open the file or folder with this name. With `allow_ignored`, git may ignore it. With `is_checked`, the name
+        comes from `files` and is not checked again. Raises PathWithheld, PathRefused and OSError."""
         try:
             with self.tree.open_path(name) as opened:
                 if not is_checked or opened.name != name:
@@ -71,9 +72,10 @@ class ReadableFolder:
             raise
 
     def files(self, start: str = ".", pattern: Wildcard | None = None, *, include_runs: bool = False) -> Iterator[str]:
-        """Yield the names of the files below a folder that match `pattern`, a folder's own first: at most MAX_FILES.
+        """Yield the names of at most MAX_FILES files below a folder that match `pattern`. The files in a folder come
+        before those in its subfolders.
 
-        Links to files are included, links to folders are not followed. Run folders are skipped unless `include_runs`.
+        Links to files are included; links to folders are not followed. Run folders are skipped unless `include_runs`.
         """
         remaining = MAX_FILES
         pending = [start]
@@ -100,7 +102,7 @@ class ReadableFolder:
             ]
 
     def names(self, folder: str) -> Iterator[tuple[str, bool]]:
-        """Yield the names in a folder, and whether each is a folder; links are followed."""
+        """Yield each name in a folder, and whether it is a folder. Links are followed."""
         for base_name, kind in self._entries(folder):
             parts = (*split_path(folder), base_name)
             if self._withheld_reason(parts, kind == "folder"):
@@ -111,7 +113,7 @@ class ReadableFolder:
                 yield base_name, is_folder
 
     def _entries(self, folder: str) -> list[tuple[str, EntryKind]]:
-        """Return the entries of a folder by its real name; none if it has been replaced or cannot be read."""
+        """Return the entries of the folder with this real name; empty if it has been replaced or cannot be read."""
         self.check_deadline()
         try:
             with self.tree.open_path(folder) as opened:
@@ -123,7 +125,7 @@ class ReadableFolder:
         return kind == "file" or (kind == "link" and self._links_to_folder(name) is False)
 
     def _links_to_folder(self, name: str) -> bool | None:
-        """Whether a link leads to a folder; None if its target may not be read."""
+        """Whether a link leads to a folder. None if the link's target may not be read."""
         try:
             with self.open_path(name) as opened:
                 return opened.is_folder
@@ -136,7 +138,8 @@ class ReadableFolder:
                 raise PathWithheld(f"{quote_value(name)} is withheld: {reason}")
 
     def _withheld_reason(self, parts: Parts, is_folder: bool, *, allow_ignored: bool = False) -> str:
-        """Return why a file or folder is withheld, given that its parent is not; empty if it is allowed."""
+        """Return why a file or folder is withheld, or an empty text if it is not. Its parent folder must not be
+        withheld."""
         self.check_deadline()
         normalized = tuple(map(_normalize_name, parts))
         if normalized[-1] in ALWAYS_WITHHELD:
@@ -152,13 +155,13 @@ class ReadableFolder:
         )
 
     def check_deadline(self) -> None:
-        """Raises TimeoutError after the deadline."""
+        """Raise TimeoutError if the deadline has passed."""
         if time.monotonic() > self.deadline:
             raise TimeoutError
 
 
 def split_path(name: str) -> Parts:
-    """Return the parts of a name; none if it contains `..`, which needs the file system to resolve."""
+    """Return the parts of a name. If it contains `..`, return no parts, because only the file system can resolve it."""
     parts = tuple(part for part in name.split("/") if part not in ("", "."))
     return () if ".." in parts else parts
 
@@ -170,7 +173,7 @@ def one_line(name: str) -> str:
 
 @lru_cache(maxsize=8)
 def _secret_rules(secrets: tuple[str, ...]) -> IgnoreRules:
-    """Compile the patterns for names that hold secrets. Raises SkillrunError for an invalid one."""
+    """Compile the patterns for the names of files that hold secrets. Raises SkillrunError for an invalid pattern."""
     try:
         return IgnoreRules(map(_normalize_name, secrets), strict=True)
     except InvalidPattern as error:
@@ -178,7 +181,8 @@ def _secret_rules(secrets: tuple[str, ...]) -> IgnoreRules:
 
 
 def _normalize_name(text: str) -> str:
-    """Normalize a name like the most lenient file system: ignore case, composition and invisible characters."""
+    """Return a name without the differences that a file system may ignore: case, composition and invisible
+    characters."""
     if text.isascii():
         return text.lower()
     text = "".join(

@@ -1,4 +1,5 @@
-"""Runs the read-only tools on one folder, which they cannot leave or change; results are bounded and deterministic.
+"""Runs the read-only tools on one folder, which they can neither leave nor change. Results are limited in size and
+deterministic.
 
 Errors are returned to the model as text that starts with `error:`. The tools are in separate modules.
 """
@@ -56,7 +57,7 @@ class Repository:
         self._open_folder = open_folder
 
     async def run(self, name: str, arguments: Mapping[str, Any], tokens: int | None = None) -> str:
-        """Return the tool's result for the model, of about at most `tokens` tokens. Errors are returned as text."""
+        """Return a tool's result for the model, limited to about `tokens` tokens. Errors are returned as text."""
         answer = await asyncio.to_thread(self._run_tool, name, arguments, OutputBudget(tokens=tokens))
         return answer.encode("utf-8", "replace").decode("utf-8")
 
@@ -86,12 +87,14 @@ class Repository:
 def tool_specs(
     descriptions: Mapping[str, str], parameters: Mapping[str, Mapping[str, Any]] = TOOLS
 ) -> list[dict[str, Any]]:
-    """Return name, description and parameters of each tool. A line "- `path`: …" describes that parameter."""
+    """Return the name, description and parameters of each tool. A line "- `path`: …" in a description describes the
+    parameter `path`."""
     return [_tool_spec(name, text, parameters[name]) for name, text in descriptions.items()]
 
 
 def _argument_error(arguments: Mapping[str, Any]) -> str:
-    """Return why arguments are too many, too large or of the wrong type, or an empty text; checked before any use."""
+    """Return an error if there are too many arguments, or if one is too large or has the wrong type; empty if they are
+    valid. Arguments are not used before this check."""
     if len(arguments) > MAX_ARGUMENTS:
         return f"{len(arguments)} arguments are too many"
     for name, value in arguments.items():

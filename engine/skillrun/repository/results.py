@@ -16,7 +16,7 @@ MAX_FILE: Final = 5_000_000  # bytes
 
 
 class ToolError(Exception):
-    """The text that a tool returns after `error:`."""
+    """An error of a tool. The tool returns the message after `error:`."""
 
 
 class BinaryFileError(ToolError):
@@ -25,13 +25,13 @@ class BinaryFileError(ToolError):
 
 @dataclass(frozen=True)
 class OutputBudget:
-    """The maximum size of a result: characters, and tokens if the model's window is known."""
+    """The maximum size of a result in characters and, if the model's window is known, in tokens."""
 
     characters: int = MAX_RESULT
     tokens: int | None = None
 
     def with_characters(self, characters: int) -> OutputBudget:
-        """Return a budget with the same tokens and this number of characters."""
+        """Return a budget with this number of characters and an unchanged number of tokens."""
         return OutputBudget(characters, self.tokens)
 
     def minus(self, characters: int) -> OutputBudget:
@@ -40,12 +40,12 @@ class OutputBudget:
         return OutputBudget(max(0, self.characters - characters), tokens)
 
     def subtract_lines(self, lines: Sequence[str]) -> OutputBudget:
-        """Return the budget with the tokens of these lines subtracted; characters are unchanged."""
+        """Return a budget reduced by the tokens of these lines. The number of characters stays."""
         used = sum(estimate_tokens(line) + 1 for line in lines) if self.tokens is not None else 0
         return OutputBudget(self.characters, None if self.tokens is None else max(0, self.tokens - used))
 
     def take_lines(self, lines: Sequence[str]) -> list[str]:
-        """Return the first lines, as many as fit."""
+        """Return as many of the first lines as fit."""
         characters, tokens = self.characters, self.tokens
         for place, line in enumerate(lines):
             characters -= len(line) + 1
@@ -60,7 +60,8 @@ class OutputBudget:
 
 
 def read_text(folder: ReadableFolder, name: str, *, is_checked: bool = False) -> bytes:
-    """Return the content of a text file; `is_checked` is as in `open_path`. Raises ToolError and its errors."""
+    """Return the content of a text file. `is_checked` is passed to `open_path`. Raises ToolError and the errors of
+    `open_path`."""
     with folder.open_path(name, is_checked=is_checked) as opened:
         if opened.is_folder:
             raise ToolError(f"{quote_value(name)} is a folder; use List")
@@ -85,7 +86,7 @@ def split_lines(content: bytes) -> list[str]:
 
 
 def count_lines(content: bytes) -> int:
-    """Count the lines, including a last one without a line end."""
+    """Return the number of lines, including a last line that has no line end."""
     return content.count(b"\n") + (not content.endswith(b"\n") and content != b"")
 
 
@@ -94,17 +95,17 @@ def truncate_line(line: str, max_length: int = MAX_LINE) -> str:
 
 
 def number_lines(lines: Iterable[str], first: int) -> list[str]:
-    """Format lines of a file with their line numbers."""
+    """Return lines of a file, each with its line number."""
     return [f"{number:>6}\t{truncate_line(line)}" for number, line in enumerate(lines, first)]
 
 
 def count_noun(number: int, noun: str) -> str:
-    """`1 file`, `2 files`."""
+    """Return a number with its noun: `1 file`, `2 files`."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def format_result(lines: list[str], budget: OutputBudget, remark: str, empty_message: str) -> str:
-    """Return the lines that fit, a note how many more there are, and the remark."""
+    """Return the lines that fit, a note about how many more there are, and the remark."""
     kept = budget.take_lines(lines)
     rest = f"(and {len(lines) - len(kept)} more)" if len(kept) < len(lines) else ""
     return "\n".join(line for line in (*kept, rest, remark) if line) or empty_message

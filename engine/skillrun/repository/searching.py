@@ -1,7 +1,7 @@
-"""The tool Grep: the lines that match a pattern, most relevant files first, and a note about omitted hits.
+"""The tool Grep. It returns the lines that match a pattern, most relevant files first, and a note about omitted hits.
 
-Every file has a share: if not all hits fit, each file shows its first hits and the number of further ones, and the
-files with the most omitted hits are named.
+If not all hits fit, every file has a share: it shows its first hits and the number of its other hits. The note names
+the files with the most omitted hits.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from skillrun.syntax.diagnostics import SkillrunError
 
 MAX_HITS: Final = 100
 LONGEST: Final = 200  # characters of a line
-MAX_LOCATED_FILES: Final = 20  # code files whose hits are shown with their definition
-HITS_PER_FILE: Final = (  # for code, tests, texts and records; the first row with which all files fit is used
+MAX_LOCATED_FILES: Final = 20  # code files whose hits are shown with the definitions that contain them
+HITS_PER_FILE: Final = (  # rows: hits of a code, test, text and record file; the first row that fits is used
     (100, 100, 100, 100),
     (50, 25, 12, 6),
     (30, 8, 4, 2),
@@ -39,14 +39,14 @@ HITS_PER_FILE: Final = (  # for code, tests, texts and records; the first row wi
     (8, 2, 1, 1),
     (4, 1, 1, 1),
 )
-SEARCH_SECONDS: Final = SECONDS * 0.6  # for searching; the rest is for finding files
+SEARCH_SECONDS: Final = SECONDS * 0.6  # time for searching; the remaining time is for finding files
 MAX_LISTED: Final = 8
 SUMMARY_RESERVE: Final = 700  # characters reserved for the note about omitted hits
 
 
 @dataclass(frozen=True)
 class FileHits:
-    """The first hits in a file, one line each, and the number of all hits."""
+    """The first hits in a file, each with its line, and the number of all hits in the file."""
 
     path: str
     lines: tuple[str, ...]
@@ -91,7 +91,8 @@ def grep(folder: ReadableFolder, budget: OutputBudget, pattern: str, path: str =
 
 
 def _files_to_search(folder: ReadableFolder, path: str, glob: str | None, remarks: list[str]) -> list[str]:
-    """Return the file, or the files below a folder, without run folders: a search would find the run's own text."""
+    """Return the file, or the files below the folder. Run folders are left out, because a search would find the run's
+    own text there."""
     with folder.open_path(path) as opened:
         start, is_folder = opened.name, opened.is_folder
     rules = parse_glob(glob) if glob else None
@@ -111,7 +112,7 @@ def _files_to_search(folder: ReadableFolder, path: str, glob: str | None, remark
 
 
 def _search_file(pattern: str, lines: list[str], name: str, deadline: float) -> FileHits | None:
-    """Return the hits in a file; None if there are none. Raises TimeoutError."""
+    """Return the hits in a file, or None if there are none. Raises TimeoutError."""
     kept: list[str] = []
     count = 0
     for number, line in find_lines(pattern, lines, deadline - time.monotonic()):
@@ -122,8 +123,8 @@ def _search_file(pattern: str, lines: list[str], name: str, deadline: float) -> 
 
 
 def _select_lines(hits: list[FileHits], budget: OutputBudget) -> list[str]:
-    """Return as much as fits: all files with the largest possible shares, or else the most relevant files with the
-    smallest shares."""
+    """Return the hits that fit, as lines. Show all files with the largest shares that fit, or if none fit, the most
+    relevant files with the smallest shares."""
     for shares in HITS_PER_FILE:
         lines = [line for file in hits for line in _render_hits(file, shares)]
         if sum(len(_shown_hits(file, shares)) for file in hits) <= MAX_HITS and budget.fits(lines):
@@ -140,7 +141,7 @@ def _select_lines(hits: list[FileHits], budget: OutputBudget) -> list[str]:
 
 
 def _render_hits(hits: FileHits, shares: tuple[int, ...]) -> list[str]:
-    """Return a file's name, its first hits with their definitions, and the number of further hits."""
+    """Return a file's name, its first hits, the definitions that contain them, and the number of the remaining hits."""
     kept = _shown_hits(hits, shares)
     lines = [hits.name]
     for number, line in enumerate(kept):
@@ -153,13 +154,13 @@ def _render_hits(hits: FileHits, shares: tuple[int, ...]) -> list[str]:
 
 
 def _shown_hits(hits: FileHits, shares: tuple[int, ...]) -> tuple[str, ...]:
-    """Return the hits of a file to show; a single remaining hit is shown instead of counted."""
+    """Return the hits of a file to show. If only one more hit remains, it is shown rather than counted."""
     share = shares[hits.rank]
     return hits.lines[: share + (hits.count == share + 1)]
 
 
 def _locate_hits(folder: ReadableFolder, hits: list[FileHits], remarks: list[str]) -> list[FileHits]:
-    """Return the hits; those in code of supported languages with the definitions that contain them."""
+    """Return the hits. Hits in code of a supported language come with the definitions that contain them."""
     located = list(hits)
     try:
         with open_finder(folder.deadline) as finder:
@@ -172,7 +173,7 @@ def _locate_hits(folder: ReadableFolder, hits: list[FileHits], remarks: list[str
 
 
 def _hit_definitions(folder: ReadableFolder, finder: DefinitionFinder, hits: FileHits) -> tuple[str, ...]:
-    """Return the definition that contains each hit of a file. Raises TimeoutError."""
+    """Return, for each hit of a file, the definition that contains it. Raises TimeoutError."""
     try:
         file = build_outline(finder, hits.path, read_text(folder, hits.path, is_checked=True))
     except TimeoutError:
@@ -183,7 +184,7 @@ def _hit_definitions(folder: ReadableFolder, finder: DefinitionFinder, hits: Fil
 
 
 def _summarize_rest(hits: list[FileHits]) -> str:
-    """Return a note about omitted hits: their number, and the files with most of them."""
+    """Return a note about omitted hits: how many there are, and which files have most of them."""
     most = sorted(hits, key=lambda file: (-file.count, file.name))[:MAX_LISTED]
     named = OutputBudget(SUMMARY_RESERVE - 200).take_lines([f"{file.name} {file.count:,}" for file in most])
     others = [f"and {count_noun(len(hits) - len(named), 'other file')}"] if len(hits) > len(named) else []
@@ -192,7 +193,7 @@ def _summarize_rest(hits: list[FileHits]) -> str:
 
 
 def _limit_remarks(remarks: Iterable[str]) -> list[str]:
-    """Return the first remarks; there may be one for each of very many files."""
+    """Return the first remarks only, because each of very many files may have a remark."""
     lines = list(remarks)
     more = len(lines) - MAX_LISTED
     return lines if more <= 0 else [*lines[:MAX_LISTED], f"(and {more:,} more remarks)"]

@@ -1,6 +1,7 @@
-"""Matches paths against `.gitignore` patterns: `*`, `?`, `[…]`, `**`, `\\`, and `/` between the parts.
+"""Matches paths against `.gitignore` patterns, which consist of `*`, `?`, `[…]`, `**`, `\\`, and `/` between the parts.
 
-The time is at most proportional to the pattern's length times the path's. Does not access files.
+Matching takes at most time proportional to the pattern's length times the path's length. This module does not access
+files.
 """
 
 from __future__ import annotations
@@ -11,13 +12,13 @@ from dataclasses import dataclass
 from typing import Final
 
 NameMatcher = Callable[[str], object]
-"""Whether a part of a pattern matches the name of a file or folder."""
+"""Tells whether the name of a file or folder matches one part of a pattern."""
 
 _STAR: Final = "*"
 _ESCAPED: Final = r"\*"
 _INNER_DOUBLE_STAR: Final = re.compile(r"([^*?\[\\]*[^*?\[\\/])\*{2,}((?:/.*)?)", re.DOTALL)
-"""`a**/b`: git compares the text before the first wildcard separately, and matches the rest, `**/b`, with any folders.
-So it matches `ab`, or a `b` anywhere below `a*`."""
+"""Matches a pattern such as `a**/b`. Git compares the text before the first wildcard separately, and then matches the
+rest, `**/b`, in any folder. So the pattern matches `ab`, and a `b` anywhere below `a*`."""
 _CLASSES: Final = {
     "alnum": "0-9A-Za-z",
     "alpha": "A-Za-z",
@@ -40,7 +41,8 @@ class InvalidPattern(ValueError):
 
 @dataclass(frozen=True)
 class Wildcard:
-    """A pattern for whole paths. `alternatives` are lists of parts, where None matches any number of folders."""
+    """A pattern for whole paths. Each of the `alternatives` is a list of parts, in which None matches any number of
+    folders."""
 
     alternatives: tuple[tuple[NameMatcher | None, ...], ...]
 
@@ -56,7 +58,7 @@ class Wildcard:
 
 
 def compile_wildcard(pattern: str) -> Wildcard:
-    """Compile a pattern for paths; a leading `/` is ignored. Raises InvalidPattern."""
+    """Compile a pattern for whole paths. A leading `/` is ignored. Raises InvalidPattern."""
     pattern = pattern.removeprefix("/")
     ways = [pattern]
     if match := _INNER_DOUBLE_STAR.fullmatch(pattern):
@@ -66,7 +68,7 @@ def compile_wildcard(pattern: str) -> Wildcard:
 
 
 def compile_name(pattern: str) -> NameMatcher:
-    """Compile a pattern for the name of a file or folder in any folder. Raises InvalidPattern."""
+    """Compile a pattern that matches a file's or folder's name at any depth. Raises InvalidPattern."""
     (tokens,) = _tokenize(pattern)
     return _compile_part(tokens)
 
@@ -76,7 +78,7 @@ def _matches_name(part: NameMatcher | None, name: str) -> bool:
 
 
 def _positions_after(pattern_parts: Sequence[NameMatcher | None], parts: Iterable[str]) -> set[int]:
-    """Return the indexes that a pattern can have reached after these parts."""
+    """Return the positions in the pattern that matching can have reached after these parts."""
     places = _skip_folders(pattern_parts, {0})
     for part in parts:
         places = _skip_folders(
@@ -109,8 +111,8 @@ def _compile_parts(split: Iterable[list[str]]) -> tuple[NameMatcher | None, ...]
 
 
 def _tokenize(pattern: str) -> list[list[str]]:
-    """Split a pattern into parts of tokens: a character, `*`, `**` if it is a whole part, or a regular expression for
-    one character."""
+    """Split a pattern into parts, and each part into tokens. A token is a character, `*`, `**` (if it is the whole
+    part), or a regular expression for one character."""
     parts: list[list[str]] = [[]]
     at = 0
     while at < len(pattern):
@@ -144,7 +146,7 @@ def _tokenize(pattern: str) -> list[list[str]]:
 
 
 def _parse_bracket(pattern: str, at: int) -> tuple[str, int]:
-    """Return a bracket as a regular expression, and the offset after it. Raises InvalidPattern."""
+    """Return the regular expression for a bracket, and the offset after the bracket. Raises InvalidPattern."""
     negated = pattern[at : at + 1] in ("!", "^")
     at += negated
     pieces: list[str] = []
@@ -188,7 +190,7 @@ def _next_character(pattern: str, at: int, *, escaped: bool = False) -> tuple[st
 
 
 def _compile_part(tokens: list[str]) -> NameMatcher:
-    """Compile the tokens of one part. Each piece between two stars matches at its first occurrence, which leaves the
+    """Compile the tokens of one part. The text between two stars is matched at its first occurrence. This leaves the
     most text for the rest, so no backtracking is needed."""
     fixed: list[list[str]] = [[]]
     for token in tokens:

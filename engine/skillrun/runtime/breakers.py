@@ -1,6 +1,6 @@
-"""Circuit breakers: count consecutive failures by name, and act when a limit is reached.
+"""Circuit breakers: each counts consecutive failures, and acts when its limit is reached.
 
-A phase continues the counts of the phases before it; its summary records the changes.
+A phase continues the counts of earlier phases, and records in its summary which counts it has changed.
 
 Source: the circuit breaker pattern (M. Nygard, "Release It!"), with success resetting the count.
 """
@@ -17,7 +17,8 @@ ACTIONS: Final[tuple[Action, ...]] = ("fall back", "skip", "ask", "sequential")
 
 @dataclass(frozen=True)
 class BreakerSettings:
-    """The limit of consecutive failures, the action, and the wording of its question and choices."""
+    """The settings of a breaker: how many consecutive failures it allows, what it does then, and the wording of the
+    question and choices if it asks the user."""
 
     limit: int = 2
     then: Action = "fall back"
@@ -26,7 +27,7 @@ class BreakerSettings:
 
 
 class Breakers:
-    """The breakers of one phase; `initial` holds the counts that it starts with."""
+    """The breakers of one phase. `initial` holds the counts at the start of the phase."""
 
     def __init__(self, settings: Mapping[str, Any], initial: Mapping[str, int] | None = None) -> None:
         self._settings = {
@@ -50,7 +51,7 @@ class Breakers:
         self.failures.pop(name, None)
 
     def changes(self) -> dict[str, int]:
-        """Return the counts that changed in this phase; 0 after a success."""
+        """Return the counts that have changed in this phase. A success sets a count to 0."""
         names = sorted(self._initial.keys() | self.failures.keys())
         counts = {name: self.failures.get(name, 0) for name in names}
         return {name: count for name, count in counts.items() if count != self._initial.get(name, 0)}

@@ -10,7 +10,7 @@ from skillrun.syntax.diagnostics import SkillrunError
 
 
 class StepFailed(Exception):
-    """A step failed. `otherwise`, the phase's breaker or the end of the run handles it."""
+    """A step failed. Its `otherwise` or the phase's breaker handles the failure; if neither does, the run ends."""
 
     kind = "failed"
     """The cause: the status of a member's reply, the kind of the failed call, or `failed`."""
@@ -24,7 +24,7 @@ class StepFailed(Exception):
 
 
 def failure_value(failure: StepFailed) -> Failure:
-    """Return `failure` as `otherwise` sees it; `text` is the unchanged reply of the first member that failed."""
+    """Return the value of `failure` in `otherwise`. `text` is the unchanged reply of the first member that failed."""
     reply = next((reply for reply in failure.replies if reply["status"] != "success"), None)
     replies = list(failure.replies)
     if reply is not None and (text := reply.get("text")):
@@ -33,7 +33,7 @@ def failure_value(failure: StepFailed) -> Failure:
 
 
 class AgentFailed(StepFailed):
-    """Too few members replied; the replies are kept."""
+    """Too few members replied successfully. `replies` has the outcome for each member."""
 
     def __init__(
         self, reason: str, address: str, replies: list[MemberReply], next_step: NextStep = NO_NEXT_STEP
@@ -44,7 +44,7 @@ class AgentFailed(StepFailed):
 
 
 class EachFailed(StepFailed):
-    """Too few items succeeded; the partial result is kept."""
+    """Too few items of an `each` succeeded. `result` is the partial result."""
 
     def __init__(self, reason: str, address: str, result: EachResult, next_step: NextStep = NO_NEXT_STEP) -> None:
         super().__init__(reason, address, next_step)
@@ -52,7 +52,7 @@ class EachFailed(StepFailed):
 
 
 class StoppedByUser(SkillrunError):
-    """The user ends the run at a failure: there is no fallback and no automatic retry."""
+    """The user ends the run after a failure. No fallback is run and nothing is retried."""
 
 
 class GoToPhase(Exception):
@@ -74,6 +74,6 @@ class Stopped(Exception):
 
 
 class BudgetExhausted(SkillrunError):
-    """A limit of the run is reached; no call is sent until the limit is raised."""
+    """A limit of the run's budget is reached. No call is sent until the user raises the limit."""
 
     exit_code = 75

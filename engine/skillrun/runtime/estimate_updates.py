@@ -1,6 +1,6 @@
-"""Updates a run's estimate when an answer, a `goto` or the length of a list changes its path.
+"""Updates a run's estimate when an answer, a `goto` or the length of a list changes what the run will do.
 
-Based on the estimate made before the run began; without one, nothing is emitted.
+Updates are computed from the estimate made before the run began. A run without an estimate gets no updates.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Figures = Mapping[str, Any]
 
 
 def emit_choice_estimate(run: Run, phase: str, answers: Iterable[Mapping[str, Any]]) -> None:
-    """Emit the estimate for each answer that changes it."""
+    """Emit a new estimate for each answer that changes the estimate."""
     before = run.state.estimate or {}
     for answer in answers:
         chosen = _estimate_with_answer(before, answer)
@@ -25,7 +25,7 @@ def emit_choice_estimate(run: Run, phase: str, answers: Iterable[Mapping[str, An
 
 
 def emit_goto_estimate(run: Run, phase: str, ahead: Iterable[str]) -> None:
-    """Emit the estimate of the phases ahead, including those evaluated again; earlier rounds do not count."""
+    """Emit the estimate for the phases that are `ahead` after going back. Usage in earlier rounds is not included."""
     estimate: Figures = run.state.estimate or {}
     for entry in run.journal.entries("answer"):
         given = entry.body.get("answers")
@@ -44,7 +44,7 @@ def emit_goto_estimate(run: Run, phase: str, ahead: Iterable[str]) -> None:
 
 
 def emit_items_estimate(run: Run, phase: str, place: str, number: int) -> None:
-    """Emit the estimate once the number of items of an `each` is known."""
+    """Emit a new estimate if an `each` has another number of items than was estimated."""
     estimate: Figures = run.outermost.state.estimate or {}
     eaches = estimate.get("each")
     item = eaches.get(place) if isinstance(eaches, Mapping) else None
@@ -62,7 +62,7 @@ def emit_items_estimate(run: Run, phase: str, place: str, number: int) -> None:
 
 
 def _estimate_with_answer(estimate: Figures, answer: Mapping[str, Any]) -> Figures | None:
-    """Return the estimate for this answer, if its question has one for each choice."""
+    """Return the estimate for the chosen answer; None if the estimate does not distinguish this question's choices."""
     answers = estimate.get("answers")
     choices = answers.get(str(answer.get("id")).replace("-", "_")) if isinstance(answers, Mapping) else None
     figures = choices.get(str(answer.get("answer"))) if isinstance(choices, Mapping) else None
@@ -70,7 +70,7 @@ def _estimate_with_answer(estimate: Figures, answer: Mapping[str, Any]) -> Figur
 
 
 def _read_figures(figures: Figures) -> tuple[int, int, int, float | None]:
-    """Return calls, turns with tools, tokens and price; values that are not numbers (an edited state) are ignored."""
+    """Return calls, turns with tools, tokens and price. Ignore a value that is not a number, as in an edited state."""
     calls, turns, tokens = (
         int(figures[key]) if is_whole(figures.get(key)) else 0 for key in ("calls", "turns", "tokens")
     )

@@ -1,4 +1,4 @@
-"""Predicts the calls that resuming a run would make, without calling any model."""
+"""Predicts which calls a run would make if it resumed. No model is called."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ from skillrun.store.stored_run import StoredRun
 
 @dataclass(frozen=True)
 class PredictedCall:
-    """A call that the journal does not answer. `again`: the same step and member were called before.
+    """A call that would be sent, because the journal has no reply to it.
 
-    `certain`: nothing before it, in its phase or in phases that it follows, is a guess.
+    `again`: the journal has a reply to another call of the same step and member. `certain`: the prompt depends on no
+    generated reply or answer.
     """
 
     address: str
@@ -37,7 +38,7 @@ class PredictedCall:
 
 @dataclass(frozen=True)
 class Forecast:
-    """The calls that a run would make, and how many replies it would reuse from its journal."""
+    """The calls that a run would make, and the number of replies that it would reuse from its journal."""
 
     calls: list[PredictedCall]
     reused: int
@@ -46,17 +47,17 @@ class Forecast:
 async def forecast_calls(
     session: Session, run: StoredRun, rules: Iterable[Rule] = (), *, from_start: bool = False
 ) -> Forecast:
-    """Return the calls that resuming a run would make if models replied by these rules; other replies are generated.
+    """Return the calls that a run would make if it resumed and its models replied as `rules` say.
 
-    Changes nothing. With `from_start` all phases are evaluated again, including those that have ended. The first step
-    of a phase that calls a model is certain, unless an answer or a reply before it is generated. After a generated
-    reply, `goto` steps are ignored.
+    A reply that no rule gives is generated. The run itself is not changed. With `from_start`, all phases are evaluated
+    again, including those that have ended. In each phase, the first step that calls a model is certain, unless an
+    answer or reply before it was generated. After a generated reply, `goto` steps are ignored.
     """
     calls: list[PredictedCall] = []
-    reused: set[tuple[str, str]] = set()  # by address and reply: a later round may reuse the same reply
+    reused: set[tuple[str, str]] = set()  # address and reply, so that a reply reused in a later round counts once
     known: set[str] = set()
-    guessed: dict[str, str] = {}  # by phase: the step with generated replies; empty for a generated answer
-    sure: set[str] = set()  # the phases that began before the first guess
+    guessed: dict[str, str] = {}  # keyed by phase: the step with generated replies; "" for an answer
+    sure: set[str] = set()  # the phases that began before anything was generated
 
     def listen(event: Event) -> None:
         if isinstance(event, WentBack):

@@ -1,6 +1,6 @@
-"""Restricts what the `state.md` of a run folder from another source may decide.
+"""Restricts which settings a run takes from the `state.md` of a folder that comes from another source.
 
-The seal (`store.seal`) shows whether a run of this user has written it.
+The seal in `state.md` (see `store.seal`) shows whether a run of this user has written the file.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ FOREIGN_RUN: Final = "this run folder is from another source, or from an older v
 
 
 def foreign_claims(session: Session, run: StoredRun) -> Claims | None:
-    """Return what a run folder from another source would decide; None for a folder of this user."""
+    """Return the settings that a run folder from another source contains; None for a folder of this user."""
     state = run.state()
     if run.is_sealed(session.program, state, session.project):
         return None
@@ -27,28 +27,31 @@ def foreign_claims(session: Session, run: StoredRun) -> Claims | None:
 
 
 def check_adoption_decision(session: Session, run: StoredRun) -> None:
-    """Raise SkillrunError if a run folder from another source needs a decision that the user has not made."""
+    """Raise SkillrunError if the user must first decide whether to keep the settings of a foreign run folder."""
     claims = foreign_claims(session, run) if session.adopt is None else None
     if claims is not None and claims.has_claims:
         raise_undecided_error(session, run, claims)
 
 
 def raise_undecided_error(session: Session, run: StoredRun, claims: Claims) -> NoReturn:
-    """Raise SkillrunError with the decision to make, and its options."""
+    """Raise SkillrunError, which lists the settings and the commands with which the user decides about them."""
     typed = f"skillrun resume {run.command_argument(session.project)}"
     other = f"or {CHANGE_INPUT_HINT}" if claims.paths else f"`{typed} --no-adopt` uses this project's settings"
     raise SkillrunError(format_claims(claims), f"`{typed} --adopt` keeps these settings, {other}")
 
 
 def format_claims(claims: Claims) -> str:
-    """Return what a run folder from another source would decide, line by line, and why its seal is unverified."""
+    """Return a text that lists the settings of a foreign run folder, and the problem if its seal cannot be checked."""
     trouble = key_trouble()
     unknown = [f"  cannot verify that you started it: {trouble}"] if trouble else []
     return "\n".join([f"{FOREIGN_RUN}:", *(f"  {line}" for line in claims.lines), *unknown])
 
 
 def apply_foreign_state(session: Session, state: State) -> list[str]:
-    """Adopt or restrict a state from another source in place; return notices for the user. Raises SkillrunError."""
+    """Adopt a state from another source, or restrict it, as the user decided. Return notices for the user.
+
+    Changes the state in place. Raises SkillrunError.
+    """
     if session.adopt:
         state.project = str(session.project)
         return [f"{FOREIGN_RUN}; its settings were kept"]
@@ -58,7 +61,7 @@ def apply_foreign_state(session: Session, state: State) -> list[str]:
 
 
 def effective_state(session: Session, run: StoredRun) -> State:
-    """Return the state with which a run folder resumes, restricted if necessary. Raises SkillrunError."""
+    """Return the state with which a run resumes. A foreign state is adopted or restricted. Raises SkillrunError."""
     state = run.state()
     if not run.is_sealed(session.program, state, session.project):
         apply_foreign_state(session, state)
@@ -66,7 +69,7 @@ def effective_state(session: Session, run: StoredRun) -> State:
 
 
 def is_shared(session: Session) -> bool:
-    """Return whether other users may read a run: by the flag or the user's own config, never by a project's config."""
+    """Return whether other users may read a run. The flag or the user's config allows it, never a project's config."""
     config = session.program.library.config("skillrun")
     own = [root.path for root in session.program.library.roots if root.name == "user"]
     layers = config.layers if config is not None else ()

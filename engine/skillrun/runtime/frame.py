@@ -1,4 +1,4 @@
-"""The frame in which steps are evaluated: template names, sections, and the address of calls."""
+"""The frame in which steps are evaluated: the names that templates see, the prompt sections, and the address."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Evaluator(Protocol):
     """Evaluates nested steps and inline workflows."""
 
     def run_step(self, step: Step, frame: Frame) -> Awaitable[None]:
-        """Evaluate a step in a frame. Raises StepFailed if it fails without a fallback."""
+        """Evaluate a step in a frame. Raises StepFailed if the step fails and has no fallback."""
         ...
 
     def inline_run(self, run: Run) -> InlineRun:
@@ -34,23 +34,26 @@ class InlineRun(Protocol):
     """The evaluation of a workflow inside a phase."""
 
     async def run(self) -> Outcome:
-        """Evaluate the workflow from its first phase, over the journal."""
+        """Evaluate the workflow from its first phase. Journaled requests are not made again."""
         ...
 
     @property
     def pause_type(self) -> str:
-        """The pause type of the first waiting phase; empty if no phase waits."""
+        """The pause type of the first phase that waits; empty if none waits."""
         ...
 
     @property
     def failed_phases(self) -> list[PhaseRun]:
-        """The phases that failed permanently and have no summary."""
+        """The phases that failed permanently, so that they have no summary."""
         ...
 
 
 @dataclass(frozen=True)
 class Task:
-    """The task of a panel; the steps of its protocol render it for each reader, in the frame of the panel step."""
+    """The task of a panel step. The steps of the protocol render the task for each member that reads it.
+
+    `frame` is the frame of the panel step.
+    """
 
     step: Step
     frame: Frame
@@ -58,13 +61,13 @@ class Task:
 
     @property
     def prompt(self) -> Prompt | None:
-        """The section of the step."""
+        """The prompt section of the panel step."""
         return self.frame.prompts.get(self.step.id or "")
 
 
 @dataclass
 class Frame:
-    """The names, sections and call address with which steps are evaluated."""
+    """What steps are evaluated with: the names that templates see, the prompt sections, and the current address."""
 
     phase: PhaseRun
     address: str
@@ -75,7 +78,7 @@ class Frame:
     fresh: bool = False
     criteria: str = ""
     sequential: bool = False
-    sessions: dict[str, dict[str, tuple[Message, ...]]] = field(default_factory=dict)  # by member, then by step
+    sessions: dict[str, dict[str, tuple[Message, ...]]] = field(default_factory=dict)  # keyed by member, then by step
     degraded_steps: list[str] = field(default_factory=list)
 
     @property
@@ -83,16 +86,16 @@ class Frame:
         return self.phase.run
 
     def evaluate(self, step: Step) -> Awaitable[None]:
-        """Evaluate a step in this frame and bind its id. Raises StepFailed if it fails without a fallback."""
+        """Evaluate a step and bind its id to the result. Raises StepFailed if the step fails and has no fallback."""
         return self.evaluator.run_step(step, self)
 
     def address_scope(self, part: str) -> AddressScope:
-        """Return a context in which addresses are extended by `part`."""
+        """Return a context manager that appends `part` to the address."""
         return AddressScope(self, part)
 
     @contextmanager
     def name_scope(self, name: str) -> Iterator[None]:
-        """Restore the name's earlier value when the context ends."""
+        """Restore the earlier value of a name when the context ends."""
         missing = object()
         outer = self.names.get(name, missing)
         try:
@@ -112,11 +115,11 @@ class Frame:
             self.names[identifier(name)] = value
 
     def at(self, step: Step) -> str:
-        """Return the address of a step; a step without an id is identified by its verb."""
+        """Return the address of a step. It ends with the step's id, or with the verb of a step without an id."""
         return f"{self.address}/{step.id or step.verb}"
 
     def value(self, step: Step, name: str, fallback: Any = ABSENT) -> Any:
-        """Return the rendered value of a step's key."""
+        """Return the rendered value of a step's key; `fallback` if the step does not have the key."""
         value = step.values.get(name)
         return fallback if value is None else value.evaluate(self.names)
 
@@ -125,12 +128,12 @@ class Frame:
         return step.main.evaluate(self.names)
 
     def text(self, step: Step, name: str = "", fallback: str = "") -> str:
-        """Return the value of the verb, or of a key, as text. Raises RenderError if it is absent."""
+        """Return the value of the verb, or of the key `name`, as text. Raises RenderError if the value is absent."""
         value = step.values.get(name) if name else step.main
         return fallback if value is None else value.text(self.names)
 
     def shape(self, step: Step) -> Shape | None:
-        """Return the shape that a step's reply must have, with its templates rendered."""
+        """Return the shape of the replies to a step, with all templates in it rendered; None for free text."""
         if step.schema is not None:
             return parse_json_schema(step.schema)
         spec = step.output
@@ -144,12 +147,15 @@ class Frame:
         return spec.resolve(self.names)
 
     def breaker_name(self, step: Step) -> str | None:
-        """Return the breaker that caps a `repeat` or `goto`: the one named by `at_most`, or else by `retry`."""
+        """Return the name of the breaker that limits a `repeat` or `goto`: the value of `at_most`, or else of `retry`.
+
+        None if the value is a number.
+        """
         value = self.value(step, "at_most", step.retry)
         return value if isinstance(value, str) and not value.isdigit() else None
 
     def whole(self, step: Step, name: str, fallback: int, expected: str = "a whole number") -> int:
-        """Return the whole number that a key holds, possibly as text. Raises StepFailed for any other value."""
+        """Return the value of a key, a whole number or digits, as an integer. Raises StepFailed for other values."""
         value = self.value(step, name, fallback)
         number = int(value) if isinstance(value, str) and value.isdecimal() and len(value) < 10 else value
         if isinstance(number, bool | Absent) or not isinstance(number, int | float) or number != int(number):
@@ -157,7 +163,7 @@ class Frame:
         return int(number)
 
     def cap(self, step: Step) -> int:
-        """Return the number given by `at_most`, or the limit of the breaker. Raises StepFailed."""
+        """Return the number that `at_most` gives, or the limit of the breaker that it names. Raises StepFailed."""
         name = self.breaker_name(step)
         if name is not None:
             if not self.phase.breakers.is_defined(name):
@@ -167,7 +173,7 @@ class Frame:
 
 
 class AddressScope:
-    """Extends a frame's address while the context is active."""
+    """A context manager that appends a part to a frame's address."""
 
     __slots__ = ("frame", "outer", "part")
 

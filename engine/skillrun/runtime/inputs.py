@@ -1,4 +1,4 @@
-"""Validates the inputs of a run and reports all errors together."""
+"""Validates the inputs of a run, and reports all errors together."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from skillrun.types.fields import Field, resolve_inputs
 def validate_inputs(
     program: Program, given: Mapping[str, Any], project: Path | None = None, elsewhere: Collection[str] = ()
 ) -> tuple[dict[str, object], list[str]]:
-    """Return the workflow's inputs with their defaults, and warnings; `elsewhere` names paths on other machines.
+    """Return the inputs of the workflow, including defaults, and warnings. Raises UsageError with all errors.
 
-    Raises UsageError with all errors.
+    `elsewhere` names the inputs whose paths are on another machine, so that they are not looked for on this one.
     """
     values, errors, warnings = resolve_inputs(program.workflow.inputs, given, {"config": program.config})
     for field in path_inputs(program.workflow):
         if field.name in values and field.name not in elsewhere:
             path = (project or Path.cwd()) / values[field.name]
             if not path.exists():
-                is_url = ":/" in str(values[field.name])  # already normalized as a path, with one slash
+                is_url = ":/" in str(values[field.name])  # normalized as a path, so a URL has only one slash left
                 more = "; to have a worker fetch URL@COMMIT, use `skillrun submit`" if is_url else ""
-                errors.append(f"`{field.name}` is `{values[field.name]}`, but {path} does not exist{more}")
+                errors.append(f"`{field.name}` is `{values[field.name]}`: the path {path} does not exist{more}")
     first = program.workflow.first_input
     if first is not None and isinstance(values.get(first.name), str) and not values[first.name].strip():
         errors.append(f"`{first.name}` is empty")
@@ -42,7 +42,7 @@ def validate_inputs(
 
 
 def _is_text(value: Any) -> bool:
-    """Return whether a value can be encoded; arguments that are not UTF-8 contain lone surrogates."""
+    """Return whether a value can be encoded. An argument that is not UTF-8 contains lone surrogates, which cannot."""
     return not re.search(r"[\ud800-\udfff]", json.dumps(value, ensure_ascii=False))
 
 

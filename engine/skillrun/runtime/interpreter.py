@@ -43,25 +43,29 @@ from skillrun.templates.expressions import RenderError, Template
 
 @dataclass(frozen=True)
 class PhaseResult:
-    """How a phase ended: completed, skipped, back, failed, needs-user-input or stopped."""
+    """How the evaluation of a phase ended.
+
+    `status` is completed, skipped, back, failed, needs-user-input or stopped.
+    """
 
     status: str
     summary: Summary | None = None
     reason: str = ""
     next_step: NextStep = NO_NEXT_STEP
     run_status: Status = "failed"
-    """The status that `stop` gives the run."""
+    """The status of the run after a `stop` step."""
     deferred_attempt: PhaseRun | None = None
-    """The failed attempt of a phase that is retried when no other phase runs."""
+    """The failed attempt, if the phase is to be retried when no other phase runs."""
     failed_phase: PhaseRun | None = None
-    """A failed phase with its record; it has no summary."""
+    """The phase, if it failed without a summary. Its record then replaces the summary."""
     pause_type: str = ""
 
 
 async def run_phase(run: Run, use: PhaseUse, evaluator: Evaluator, previous: PhaseRun | None = None) -> PhaseResult:
-    """Evaluate a phase with its breaker; sequentially if `previous`, an attempt in parallel with others, failed.
+    """Evaluate a phase, retrying it as its breaker allows. On return, the summary of an ended phase is on disk.
 
-    The summary is on disk if the status is completed, skipped or back.
+    `previous` is a failed attempt that ran in parallel with other phases. If it is given, the steps of the phase make
+    their calls sequentially.
     """
     started = time.monotonic()
     phase = open_phase(run, use, _state(run, use), previous)
@@ -87,7 +91,7 @@ async def run_phase(run: Run, use: PhaseUse, evaluator: Evaluator, previous: Pha
 
 
 def _state(run: Run, use: PhaseUse) -> dict[str, object]:
-    """Return a copy of the state for a phase; a lost phase gets the state that it began with."""
+    """Return a copy of the state for a phase. A phase that lost its summary gets the state at its first start."""
     return state_at_phase_start(run, use) if use.name in run.lost_phases else dict(run.state.state)
 
 
@@ -120,7 +124,10 @@ async def _attempt_phase(use: PhaseUse, phase: PhaseRun, evaluator: Evaluator, *
 async def _fail_or_fall_back(
     use: PhaseUse, phase: PhaseRun, frame: Frame, failure: StepFailed, *, skip: bool
 ) -> PhaseResult:
-    """Handle a permanent failure: run the fallback, or record the failure in a summary, or end the run."""
+    """Handle a permanent failure: run the fallback if there is one, continue if `skip`, or else end the run.
+
+    If the run continues, the summary records the failure.
+    """
     if use.otherwise is None and not skip:
         return await _fail_phase(phase, failure.reason, failure.next_step)
     text = f"{use.name} failed: {failure.reason}"
@@ -135,7 +142,8 @@ async def _fail_or_fall_back(
 
 
 async def _fail_phase(phase: PhaseRun, reason: str, next_step: NextStep = NO_NEXT_STEP) -> PhaseResult:
-    """End the run. Attempts so far do not count when the run resumes, so that failed calls are sent again."""
+    """Return the result that ends the run. A resumed run does not count the attempts so far, and sends failed calls
+    again."""
     tries = {key: count for key, count in phase.attempts.tries.items() if key not in phase.attempts.results}
     if not phase.run.inline_address:
         await phase.run.journal.record("void", phase.address(), "", {"round": phase.round, "tries": tries})
@@ -143,7 +151,7 @@ async def _fail_phase(phase: PhaseRun, reason: str, next_step: NextStep = NO_NEX
 
 
 async def _pause_phase(phase: PhaseRun, waiting: WaitingForUser) -> PhaseResult:
-    """Record in the phase's summary that it waits for the user."""
+    """Record in its summary that a phase waits for the user, and return the result."""
     flags = {"pause_type": waiting.pause_type, "block_reason": waiting.reason}
     summary = base_summary(phase, WAITING_STATUS).with_fields(
         flags=flags | degraded_flags(phase),
@@ -160,9 +168,10 @@ async def _pause_phase(phase: PhaseRun, waiting: WaitingForUser) -> PhaseResult:
 async def _run_steps(
     phase: PhaseRun, frame: Frame, steps: Iterable[Step], breaker: str | None, status: str = "completed"
 ) -> PhaseResult:
-    """Evaluate the steps of a phase, or its fallback. Raises StepFailed.
+    """Evaluate the steps of a phase, or its fallback, and return the result with a summary. Raises StepFailed.
 
-    Outputs and summary are created before the run goes back. A failed phase has no outputs and makes no summary call.
+    A phase that goes back also has outputs and a summary. A failed phase has no outputs, and no model is called for its
+    summary.
     """
     back: GoToPhase | None = None
     try:
@@ -185,15 +194,15 @@ async def _run_steps(
 
 PURE_VERBS = frozenset(name for name, verb in verbs.VERBS.items() if verb.effects == ("pure",))
 MODEL_VERBS = frozenset(name for name, verb in verbs.VERBS.items() if "calls" in verb.effects)
-"""A fallback for one of these degrades the phase."""
-ATTEMPTS = 2  # of an agent without a breaker: the first, and one retry
+"""Verbs that call models. If a step with one of them fails and its fallback runs, the phase counts as degraded."""
+ATTEMPTS = 2  # attempts of an `agent` step without a breaker: the first, and one retry
 TRY_AGAIN: Final = "again"
 FAILURE: Final = "failure"
 SEQUENTIAL: Final = "sequential"
 
 
 async def run_step(step: Step, frame: Frame) -> None:
-    """Evaluate a step and bind its id. Raises StepFailed if it fails without a fallback."""
+    """Evaluate a step and bind its id to the result. Raises StepFailed if the step fails and has no fallback."""
     try:
         if step.when is not None and not _is_condition_true(step.when, frame, step):
             return
@@ -217,20 +226,23 @@ async def run_step(step: Step, frame: Frame) -> None:
 
 
 def _has_fallback(otherwise: Step | None, frame: Frame) -> bool:
-    """Return whether a failed step has a fallback, and the fallback's `when` holds."""
+    """Return whether a failed step has a fallback whose `when`, if any, is true."""
     return otherwise is not None and (otherwise.when is None or _is_condition_true(otherwise.when, frame, otherwise))
 
 
 @contextmanager
 def failure_in_scope(frame: Frame, failure: StepFailed) -> Iterator[None]:
-    """Define `failure` for the fallback of a failed step."""
+    """Define the name `failure`, which the fallback of a failed step can read, while the context is active."""
     with frame.name_scope(FAILURE):
         frame.names[FAILURE] = failure_value(failure)
         yield
 
 
 class convert_template_errors:  # noqa: N801 (used like a function; a generator would be slower)
-    """Converts errors of templates, and of values that they return, to a StepFailed of the step or phase."""
+    """A context manager that converts errors of templates and of rendered values to StepFailed.
+
+    The StepFailed has the address of the step. Without a step, it has the address of the frame.
+    """
 
     def __init__(self, frame: Frame, step: Step | None = None) -> None:
         self.frame, self.step = frame, step
@@ -251,9 +263,11 @@ def _is_condition_true(condition: Template, frame: Frame, step: Step) -> bool:
 
 
 async def apply_breaker(frame: Frame, breaker: str, address: str, reason: str, *, can_continue: bool) -> str:
-    """Count a failure and return the next action: `again`, the breaker's action at its limit, or an empty string.
+    """Count a failure, and return what to do next. Raises StoppedByUser.
 
-    Permanent failures may be retried if calls become sequential or the user is asked. Raises StoppedByUser.
+    Returns `again` while the limit is not reached, or if the user wants a retry. At the limit, returns the breaker's
+    action; empty if the calls are sequential already. Before a retry that is sequential or that the user is asked
+    about, permanent failures are forgotten, so that those calls are made again too.
     """
     breakers = frame.phase.breakers
     if not breakers.record_failure(breaker):
@@ -279,7 +293,10 @@ async def _run_fallback(step: Step, fallback: Step, frame: Frame) -> None:
 
 
 async def _attempt_step(step: Step, frame: Frame) -> Any:
-    """Attempt a step until nothing is missing or the breaker trips, then apply the breaker's action."""
+    """Attempt a step until its result is complete or no further attempt is allowed. Return the result.
+
+    At its limit, the breaker decides whether the step fails, is skipped, or continues with a partial result.
+    """
     act = VERBS[step.verb]
     if step.verb in PURE_VERBS:
         with convert_template_errors(frame, step):
@@ -322,7 +339,7 @@ def _refuse_in_dry_run(step: Step, frame: Frame) -> None:
 
 
 def _finish_failed_step(step: Step, frame: Frame, failure: StepFailed, *, skip: bool) -> None:
-    """Return for a step that may be skipped, with a warning. Any other step raises its failure."""
+    """Record a warning and return if the step is to be skipped. Raise the failure if it is not."""
     with failure_in_scope(frame, failure):
         has_fallback = _has_fallback(step.otherwise, frame)
     if skip and not has_fallback:
@@ -338,7 +355,7 @@ def _finish_failed_step(step: Step, frame: Frame, failure: StepFailed, *, skip: 
 
 
 def _record_degradation(frame: Frame, name: str, because: str, warning: str) -> None:
-    """Record and report that the phase continues with less than a full result."""
+    """Record and report that the phase continues although a step has no result, or only a part of it."""
     frame.degraded_steps.append(name)
     frame.phase.record.degrade(because)
     frame.phase.warn(warning)

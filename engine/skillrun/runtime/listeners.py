@@ -1,4 +1,4 @@
-"""Listeners that extensions register: each receives every event of a run, and may observe its requests to models."""
+"""Listeners that extensions register. A listener receives every event of a run, and may observe requests to models."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from skillrun.models.messages import NULL_LISTENER, AttemptListener, Gateway, Re
 
 
 class RunContext(NamedTuple):
-    """What an extension is given when a run starts or resumes."""
+    """What an extension gets when a run starts or resumes, in order to open a listener."""
 
     name: str
     """The name of the run."""
@@ -32,11 +32,11 @@ class RunListener:
     def on_request(self, address: str, request: Request) -> None: ...
 
     def close(self) -> None:
-        """Called once, when the run has ended or paused."""
+        """Release resources. Called once, after the run has ended or paused."""
 
 
 def open_listeners(context: RunContext, warn: Callable[[str], None]) -> list[RunListener]:
-    """Open every registered listener. An extension that fails to open is reported and left out."""
+    """Open the listener of every extension. An extension that raises is reported with `warn` and left out."""
     listeners: list[RunListener] = []
     for name in registry.names("listeners"):
         try:
@@ -62,7 +62,7 @@ def observe_gateway(gateway: Gateway, listeners: Iterable[RunListener]) -> Gatew
 
 
 class ObservedGateway:
-    """Calls `on_request` of each observer before a request is sent. An observer that raises changes nothing."""
+    """A gateway that calls `on_request` of each observer before it sends a request. Errors of observers are ignored."""
 
     def __init__(self, inner: Gateway, observers: Iterable[RunListener]) -> None:
         self._inner, self._observers = inner, list(observers)

@@ -1,4 +1,4 @@
-"""Resolves members in written form to a role, a variant and a model."""
+"""Resolves the written form of a member to a role, a variant and a model."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from skillrun.types.fields import Member, MemberError, parse_member
 
 @dataclass(frozen=True)
 class SeatedMember:
-    """A member with its role and its template values."""
+    """A member with its role. `names` are the member's values in templates."""
 
     member: Member
     role: Role
@@ -34,7 +34,7 @@ def _tokens(text: str) -> int:
 
 
 async def resolve_members(frame: Frame, several: list[Any]) -> list[SeatedMember]:
-    """Return the named members in order, with their models pinned. Raises StepFailed."""
+    """Pin the models of the members, and return the members in the given order. Raises StepFailed."""
     library = frame.run.program.library
     ids = (member.get("id") if isinstance(member, Mapping) else member for member in several)
     await frame.run.pin_models(name for written in ids for name in member_models(library, str(written)))
@@ -42,7 +42,10 @@ async def resolve_members(frame: Frame, several: list[Any]) -> list[SeatedMember
 
 
 def resolve_member(frame: Frame, written: Any) -> SeatedMember:
-    """Return the member that `written` names (its written form, or a record with its id). Raises StepFailed."""
+    """Return the member that `written` names. Raises StepFailed.
+
+    `written` is the written form of a member, or a record whose `id` is that form.
+    """
     if isinstance(written, Mapping):
         written = written.get("id")
     try:

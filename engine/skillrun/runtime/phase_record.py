@@ -1,4 +1,4 @@
-"""The data that a phase collects during evaluation, the source of its summary, and totals of usage."""
+"""What a phase records during its evaluation. The phase's summary is built from this record."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from skillrun.store.summary import TOKENS, Summary, UsageRecord
 
 @dataclass(frozen=True)
 class UsageTotals:
-    """Calls, tokens and price. One call with an unknown price makes the total price None.
+    """Totals of calls, tokens and price. If the price of any call is unknown, the total price is None.
 
-    `replayed` counts replies that were paid for in an earlier round, where their tokens and price are counted.
-    `kept` counts the tokens that calls in a persistent conversation read from a provider's cache.
+    `replayed` is the number of replies that were paid for in an earlier round; only that round counts their tokens and
+    price. `kept` is the number of tokens that calls in a persistent conversation read from a provider's cache.
     """
 
     calls: int = 0
@@ -26,7 +26,7 @@ class UsageTotals:
 
     @classmethod
     def from_summaries(cls, summaries: Iterable[Summary]) -> UsageTotals:
-        """Return the totals that these summaries record."""
+        """Return the sum of the usage that the summaries record."""
         total = cls()
         for summary in summaries:
             used = summary.usage
@@ -52,13 +52,13 @@ class UsageTotals:
         return record
 
     def template_value(self) -> dict[str, object]:
-        """Return the totals as templates see them."""
+        """Return the value of the totals in templates."""
         return {**self.to_dict(), "saved": {"cache": self.usage.cache_read, "sessions": self.kept}}
 
 
 @dataclass(frozen=True)
 class StepRecords:
-    """The records of a step's documents, the fields that were requested, and the paths of the documents."""
+    """The records that came with a step's documents, the fields requested in them, and the documents' paths."""
 
     records: tuple[Mapping[str, Any], ...]
     requested_fields: frozenset[str]
@@ -67,7 +67,7 @@ class StepRecords:
 
 @dataclass(frozen=True)
 class Longest:
-    """The longest prompt of a step: its characters, and the tokens of its parts."""
+    """The longest prompt of a step: its number of characters, and the tokens of each part."""
 
     length: int = 0
     parts: Mapping[str, int] = field(default_factory=dict)
@@ -75,7 +75,7 @@ class Longest:
 
 @dataclass(frozen=True, order=True)
 class Omission:
-    """Material that did not fit into a prompt: its tokens, and its description."""
+    """Material that did not fit into a prompt: the number of omitted tokens, and a description."""
 
     tokens: int = 0
     text: str = ""
@@ -83,24 +83,24 @@ class Omission:
 
 @dataclass
 class Prompts:
-    """The number of a phase's prompts, the longest of each step, and what did not fit into them."""
+    """Statistics of a phase's prompts: their number, the longest prompt of each step, and what was omitted."""
 
     count: int = 0
     longest: dict[str, Longest] = field(default_factory=dict)
-    omissions: dict[tuple[str, str], Omission] = field(default_factory=dict)  # by step and title: the largest
+    omissions: dict[tuple[str, str], Omission] = field(default_factory=dict)  # keyed by step, title: the largest
     dropped_records: list[Any] = field(default_factory=list)  # records that did not fit into the latest prompt
 
     def is_longest(self, step: str, length: int) -> bool:
-        """Return whether a prompt of `length` characters is the longest of its step."""
+        """Return whether a prompt of `length` characters is longer than all earlier prompts of the step."""
         return length > self.longest.get(step, Longest()).length
 
     def add_omission(self, step: str, title: str, omission: Omission) -> None:
-        """Record what a prompt of a step omits, if it is the largest omission."""
+        """Record what a prompt of a step omits, if no earlier prompt omitted more under the same title."""
         if omission.tokens > self.omissions.get((step, title), Omission()).tokens:
             self.omissions[step, title] = omission
 
     def add(self, other: Prompts) -> None:
-        """Add the prompts of a branch of the phase."""
+        """Add the statistics of a branch of the phase."""
         for step, longest in other.longest.items():
             if self.is_longest(step, longest.length):
                 self.longest[step] = longest
@@ -113,7 +113,7 @@ class Prompts:
 
 @dataclass
 class PhaseRecord:
-    """What a phase has used, set, written and reported so far."""
+    """What a phase has done so far: its usage, the state it has set, the files it has written, and its warnings."""
 
     usage: UsageTotals = field(default_factory=UsageTotals)
     sets: dict[str, object] = field(default_factory=dict)
@@ -121,20 +121,21 @@ class PhaseRecord:
     warnings: list[str] = field(default_factory=list)
     degraded_reasons: list[str] = field(default_factory=list)
     question_ids: list[str] = field(default_factory=list)
-    dropped_counts: dict[str, int] = field(default_factory=dict)  # number of values dropped from replies, by address
-    step_records: dict[str, StepRecords] = field(default_factory=dict)  # by step, across passes of loops and items
+    dropped_counts: dict[str, int] = field(default_factory=dict)  # keyed by address: dropped values
+    step_records: dict[str, StepRecords] = field(default_factory=dict)  # one entry for all passes and items
     prompts: Prompts = field(default_factory=Prompts)
 
     def degrade(self, reason: str) -> None:
-        """Record that the phase is degraded, and why."""
+        """Record a reason why the phase is degraded."""
         if reason not in self.degraded_reasons:
             self.degraded_reasons.append(reason)
 
 
 @dataclass
 class Attempts:
-    """The attempts of a phase by address and request; kept when the phase is retried."""
+    """The attempts and results of a phase's requests, keyed by address and fingerprint. A retry of the phase keeps
+    them."""
 
     tries: dict[str, int] = field(default_factory=dict)
     results: dict[str, Any] = field(default_factory=dict)
-    permanent_failures: dict[str, Any] = field(default_factory=dict)  # results that no immediate retry can change
+    permanent_failures: dict[str, Any] = field(default_factory=dict)  # failures that an immediate retry cannot change

@@ -1,7 +1,7 @@
 """Recovers damaged summaries: an incomplete one is used with a warning, a lost one is rebuilt.
 
-A phase that ended and lost its summary is evaluated again over the journal, from its initial state. Without journal
-entries, its artifacts are used; without artifacts, the user decides.
+A phase that has ended and lost its summary is evaluated again over the journal, from the state at its start. If the
+journal has no entries of the phase, the summary is rebuilt from its artifacts. Without artifacts, the user decides.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SKIP: Final = "skip"
 
 
 def usable_summary(run: Run, name: str) -> Summary | None:
-    """Return the summary of an ended phase, or None. Problems are reported, and an unusable file is set aside."""
+    """Return the summary of an ended phase, or None. Report problems, and move an unusable file out of the way."""
     try:
         summary = run.store.summaries.find(name)
         problem = _summary_problem(run, name, summary) if summary is not None else ""
@@ -47,7 +47,7 @@ def usable_summary(run: Run, name: str) -> Summary | None:
 
 
 def warn_of_edits(run: Run) -> None:
-    """Warn of summaries of past rounds that were edited."""
+    """Warn of each summary in a past round that was edited."""
     for place in run.store.summaries.list_edited_in_past_rounds():
         _warn_of_edit(run, place)
 
@@ -57,7 +57,7 @@ def _warn_of_edit(run: Run, place: str) -> None:
 
 
 def _summary_problem(run: Run, name: str, summary: Summary) -> str:
-    """Return why a summary does not belong to this phase; empty if it does."""
+    """Return the reason why a summary cannot be used for this phase; empty if it can."""
     if summary.status not in (*FINAL, WAITING_STATUS):
         return f"its status is `{summary.status}`"
     if summary.record.get("phase", name) != name:
@@ -70,14 +70,14 @@ def _summary_problem(run: Run, name: str, summary: Summary) -> str:
 
 
 def phases_to_rebuild(run: Run, done: Collection[str], begun: Collection[str]) -> set[str]:
-    """Return the phases without a summary that must have ended, because a later phase has started or ended."""
+    """Return the phases that have no summary, but must have ended, because a later phase has started or ended."""
     workflow = run.program.workflow
     later = {*done, *begun}
     return {name for name in workflow.phases if name not in done and later & (set(workflow.followers(name)) - {name})}
 
 
 def state_at_phase_start(run: Run, use: PhaseUse) -> dict[str, object]:
-    """Return the state at the start of a phase in this round: the defaults, and values set by earlier phases."""
+    """Return the state at the start of a phase in this round: values set by earlier phases, or else the defaults."""
     names = {"config": run.program.config, "inputs": run.state.inputs}
     state, _, _ = resolve_inputs(run.program.workflow.state, {}, names)
     for summary in past_summaries(run, use):
@@ -86,9 +86,9 @@ def state_at_phase_start(run: Run, use: PhaseUse) -> dict[str, object]:
 
 
 async def rebuild_summary(phase: PhaseRun, evaluator: Evaluator) -> Summary | None:
-    """Return a summary rebuilt from a lost phase's artifacts; None if the phase must be evaluated.
+    """Return a summary rebuilt from the artifacts of a phase; None if the phase must be evaluated again.
 
-    Raises WaitingForUser if there are no artifacts and the user cannot be asked.
+    If there are no artifacts, the user is asked whether to skip the phase. Raises WaitingForUser if that is impossible.
     """
     run, address = phase.run, phase.address()
     asks = any(step.verb in ("agent", "panel", "ask", "run") for step in phase.phase.walk())

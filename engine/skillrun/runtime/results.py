@@ -1,4 +1,4 @@
-"""The results of steps by verb, as later templates see them."""
+"""Types of the results of steps: the values that later templates see."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ Item = Mapping[str, object]
 
 
 class Decision(TypedDict, total=False):
-    """Result of `decide`; empty if no row holds."""
+    """The result of `decide`; empty if the condition of no row is true."""
 
     value: object
     because: object
 
 
 class BaseMemberReply(TypedDict):
-    """The outcome for one member of a step: its reply, or the reason for its failure."""
+    """The outcome for one member of a step: the reply, or the reason for the failure."""
 
     member: str
     status: str
@@ -31,20 +31,20 @@ class BaseMemberReply(TypedDict):
 
 
 class MemberReply(BaseMemberReply):
-    """The outcome for one member, with the values dropped from its reply."""
+    """The outcome for one member of a step, with the values that were dropped from the reply."""
 
     dropped: list[dict[str, object]]
 
 
 class RecordResult(TypedDict, total=False):
-    """The records and the answers to points that come with the documents of a step."""
+    """What a step returns besides its documents: records, and answers to points."""
 
     record: Item | list[Item]
     points: list[Item]
 
 
 class AgentResult(RecordResult):
-    """Result of `agent`: the reply of one member, or the combined replies of several."""
+    """The result of `agent`: the reply of one member, or the combined replies of several members."""
 
     text: str
     replies: list[MemberReply]
@@ -55,7 +55,7 @@ class AgentResult(RecordResult):
 
 
 class EachResult(TypedDict):
-    """Result of `each`: the completed items with their step results, and the failed items with the reason."""
+    """The result of `each`: the completed items with the results of their steps, and the failed items with reasons."""
 
     done: list[Item]
     failed: list[Item]
@@ -63,7 +63,7 @@ class EachResult(TypedDict):
 
 
 class FindResult(TypedDict):
-    """Result of `find`: the items grouped by the status of their path, and the requested lines."""
+    """The result of `find`: the items, grouped by the status of their paths, and the requested lines."""
 
     found: list[object]
     missing: list[object]
@@ -73,7 +73,7 @@ class FindResult(TypedDict):
 
 
 class Failure(TypedDict):
-    """The value of `failure` in the `otherwise` of a failed step."""
+    """The value of the name `failure` in the `otherwise` of a failed step."""
 
     kind: str
     reason: str
@@ -83,7 +83,8 @@ class Failure(TypedDict):
 
 @dataclass(frozen=True)
 class PartialResult:
-    """A result, and the reason for each missing part; the step's breaker decides whether the result counts."""
+    """A result that lacks parts, and the reason for each missing part. The step's breaker decides whether the step is
+    attempted again or continues with this result."""
 
     result: Any
     missing: Sequence[str]

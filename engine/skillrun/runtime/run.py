@@ -1,4 +1,4 @@
-"""The state of one evaluation: the run and the open phase."""
+"""The data of one evaluation: the session, the run, and each open phase."""
 
 from __future__ import annotations
 
@@ -34,30 +34,34 @@ if TYPE_CHECKING:
 
 @dataclass
 class Rerun:
-    """`places` are phases (`draft`) or steps (`draft/words`). Kept when an evaluation is interrupted."""
+    """A request to send calls again. `places` are phases (`draft`) or steps (`draft/words`).
+
+    An interrupted evaluation keeps it, so that the next one sends only the remaining calls.
+    """
 
     places: Collection[str] = ()
     called_addresses: set[str] = field(default_factory=set)
     """The addresses of the calls that were sent since the rerun was requested."""
 
     def is_pending(self, address: str) -> bool:
-        """Return whether the call at this address must still be sent again."""
+        """Return whether the call at this address is to be sent again, and has not been."""
         path = address.partition("/")[2]
         return address not in self.called_addresses and any(f"{path}/".startswith(f"{place}/") for place in self.places)
 
 
 class Responder(Protocol):
-    """Asks the user the questions of a run. None instead of answers makes the run wait."""
+    """Asks the user the questions of a run."""
 
     attended: bool
 
     @property
     def resume_flags(self) -> Mapping[str, str]:
-        """The flags, with their values, that give a resumed run the same responder."""
+        """The command-line flags, with values, with which a resumed run gets an equal responder."""
         ...
 
     async def ask(self, question_set: QuestionSet, *, interactive: bool = True) -> list[Answer] | None:
-        """Return the answers; without `interactive`, only prepared ones and defaults."""
+        """Return the answers; None makes the run wait. Unless `interactive`, only prepared answers and defaults are
+        used."""
         ...
 
     def has_prepared_answers(self, question_set: QuestionSet) -> bool:
@@ -65,17 +69,17 @@ class Responder(Protocol):
         ...
 
     def skip_prepared_answers(self, question_set: QuestionSet) -> None:
-        """Advance prepared lists of answers past these questions, which were answered before."""
+        """Treat the prepared answers to these questions as used, because the questions were already answered."""
         ...
 
     def mark_answers_used(self, address: str, questions: Sequence[Question]) -> None:
-        """Do not report prepared answers to these questions as unused: an earlier process asked them."""
+        """Do not report prepared answers to these questions as unused. An earlier process asked the questions."""
         ...
 
     def note_late_answers(
         self, question_set: QuestionSet, records: Sequence[QuestionRecord], build_record: RecordBuilder
     ) -> None:
-        """Report prepared answers that differ from `records`, which stay in effect."""
+        """Report prepared answers that come too late: they differ from `records`, which stay in effect."""
         ...
 
 
@@ -94,23 +98,23 @@ class Session:
     listeners: Iterable[Listener] = ()
     environ: Mapping[str, str] = field(default_factory=dict)
     project: Path = field(default_factory=Path.cwd)
-    runs: Path | None = None  # the folder of other runs, for a simulation in memory
+    runs: Path | None = None  # the folder from which a simulation in memory reads other runs
     override: str = ""
     budget: Mapping[str, float] = field(default_factory=dict)
     cache: Path | None = None
     reuse_reads: bool = True
-    is_dry_run: bool = False  # nothing outside is executed
+    is_dry_run: bool = False  # no command is executed
     estimate: Mapping[str, Any] | None = None
-    sizes: Mapping[str, ReplySize] = field(default_factory=dict)  # sizes of generated replies, by step
-    ignore_gotos: bool = False  # skip `goto`: generated replies do not show whether a real run goes back
+    sizes: Mapping[str, ReplySize] = field(default_factory=dict)  # keyed by step: the size of a generated reply
+    ignore_gotos: bool = False  # skip `goto` steps, because generated replies do not show whether a real run goes back
     explicit_inputs: Collection[str] = ()  # inputs that the user gave explicitly
-    rerun: Rerun = field(default_factory=Rerun)  # calls to send again despite a journaled reply
+    rerun: Rerun = field(default_factory=Rerun)  # calls to send again, although the journal has a reply
     only_phases: Collection[str] = ()  # the phases that may start; all of them if empty
     share: bool = False  # other users may read the files of a new run
     handle_signals: bool = True  # SIGINT and SIGTERM end the run
     defer_saves: bool = False  # after the first save, do not save the state until a call is sent
-    command_flags: Mapping[str, str] = field(default_factory=dict)  # flags that give a resumed run the same models
-    on_replayed: Callable[[str, Request, Outcomes], None] = _nothing  # called for each call that the journal answers
+    command_flags: Mapping[str, str] = field(default_factory=dict)  # flags for `resume` that select the same models
+    on_replayed: Callable[[str, Request, Outcomes], None] = _nothing  # called for each replayed call
     adopt: bool | None = None  # whether a run folder from another source keeps its settings; None: undecided
 
 
@@ -127,23 +131,23 @@ class Run:
     state: State
     log: list[str]
     budget: RunBudget
-    voided_attempts: Mapping[str, Mapping[int, int]] = field(default_factory=dict)  # by key, then by round
-    resolved: dict[str, ResolvedModel] = field(default_factory=dict)
+    voided_attempts: Mapping[str, Mapping[int, int]] = field(default_factory=dict)  # keyed by request, then round
+    resolved: dict[str, ResolvedModel] = field(default_factory=dict)  # keyed by the name of a model or tier
     lost_phases: set[str] = field(default_factory=set)  # ended phases without a usable summary
     inline_address: str = ""  # the address of the step that runs this workflow inside another run
-    parent_phase: PhaseRun | None = None  # the phase of that step
+    parent_phase: PhaseRun | None = None  # the phase that contains the step at `inline_address`
     reported_folders: set[str] = field(default_factory=set)  # readable folders already reported to the user
-    latest_prompts: dict[str, str] = field(default_factory=dict)  # by address: the fingerprint of the latest prompt
-    counted_calls: set[tuple[str, str]] = field(default_factory=set)  # replayed calls that were counted
-    refusals: dict[str, ModelError] = field(default_factory=dict)  # by model: the latest error of its key or name
+    latest_prompts: dict[str, str] = field(default_factory=dict)  # keyed by address: latest fingerprint
+    counted_calls: set[tuple[str, str]] = field(default_factory=set)  # address, fingerprint
+    refusals: dict[str, ModelError] = field(default_factory=dict)  # keyed by model: the latest refusal
     responsive_models: set[str] = field(default_factory=set)  # the models that have replied in this evaluation
-    key: bytes | None = None  # seals the state; None: the state is not sealed
-    has_sent: bool = False  # whether this evaluation has sent anything
+    key: bytes | None = None  # the key that seals the state; None: the state is not sealed
+    has_sent: bool = False  # whether this evaluation has sent a call
     has_saved: bool = False
 
     @cached_property
     def replay(self) -> Replay:
-        """Makes every request of this evaluation to the outside."""
+        """The replay that makes, or finds in the journal, every request of this evaluation to the outside."""
         return Replay(self.journal, self._is_repeated, self.session.is_dry_run)
 
     def _is_repeated(self, effect: Effect, address: str) -> bool:
@@ -152,7 +156,10 @@ class Run:
         return effect == READS and not self.session.reuse_reads
 
     def resolve_model(self, name: str) -> ResolvedModel:
-        """Return the model that a name means. Pinned names never change; new pins are saved before the first call."""
+        """Return the model that a name means in this run, and pin it.
+
+        The meaning of a pinned name never changes. A new pin is saved before the first call to its model.
+        """
         if name not in self.resolved:
             session, pinned = self.session, self.state.models.get(name, "")
             override = "" if pinned else session.override or self.state.override
@@ -168,7 +175,7 @@ class Run:
         return self.resolved[name]
 
     async def pin_models(self, names: Iterable[str]) -> None:
-        """Pin the names that are not pinned yet, with the help of the providers' model lists."""
+        """Pin the names that are not pinned yet. Their models are looked up in the providers' model lists."""
         session, models = self.session, self.state.models
         for name in names:
             if name not in models and session.cache is not None:
@@ -183,19 +190,20 @@ class Run:
 
     @property
     def outermost(self) -> Run:
-        """The run that has a state file: this one, or the one that contains the inline workflow."""
+        """The run that has a state file: this run, or the outermost one that contains this inline workflow."""
         return self if self.parent_phase is None else self.parent_phase.run.outermost
 
     def emit(self, event: Event) -> None:
-        """Emit an event; phases of an inline workflow get the path `phase/step/inner phase`."""
+        """Emit an event. A phase of an inline workflow is named by its path `phase/step/inner phase`."""
         self.events.emit(
             event.with_path_prefix(self.inline_address.partition("/")[2]) if self.inline_address else event
         )
 
     def save(self) -> None:
-        """Write `state.md`; do nothing for an inline workflow.
+        """Write `state.md`. Do nothing for an inline workflow.
 
-        With deferred saves, the file says until the first call that all phases are evaluated again: that costs nothing.
+        With deferred saves, the first state stays in the file until a call is sent. Resuming from this state evaluates
+        all phases again, which costs nothing, since no call was sent.
         """
         late = self.session.defer_saves and self.has_saved and not self.has_sent and self.state.status == "running"
         if not self.inline_address and not late:
@@ -206,30 +214,31 @@ class Run:
             self.store.state.write(self.state, self.log)
 
     def begin_sending(self) -> None:
-        """Note that a call is sent; from the first one on, saves are no longer deferred."""
+        """Note that a call is about to be sent. From the first call on, saves are not deferred."""
         if not self.has_sent:
             self.has_sent = True
             if self.session.defer_saves:
                 self.save()
 
     def features(self, state: Mapping[str, Any]) -> dict[str, Feature]:
-        """Return the feature switches by name, for the mode of the state."""
+        """Return the feature switches, keyed by name, for the mode that the state sets."""
         config = self.program.config
         return resolve_features(config.get("features") or {}, self._mode(state), config.get(MODES) or {})
 
     def config(self, state: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the config for the mode of the state."""
+        """Return the config for the mode that the state sets."""
         return self.program.config_in(self._mode(state))
 
     def _mode(self, state: Mapping[str, Any]) -> str | None:
-        """Return the mode of the state, or else of the inputs."""
+        """Return the mode that the state sets, or else the mode in the inputs."""
         mode = state.get("mode") or self.state.inputs.get("mode")
         return mode if isinstance(mode, str) else None
 
 
 @dataclass(frozen=True)
 class PriorPhases:
-    """The history of a phase: summaries of the phases that it follows, and questions and usage of all rounds."""
+    """What happened before a phase: the summaries of the phases that it follows, and the ids of the questions asked and
+    the usage of all rounds."""
 
     summaries: Mapping[str, Summary]
     question_ids: frozenset[str]
@@ -238,7 +247,7 @@ class PriorPhases:
 
 @dataclass
 class PromptCache:
-    """Parts of a phase's prompts that are rendered once: the shared prefix, and the role text of each member."""
+    """Parts of a phase's prompts that are rendered only once: the shared prefix, and the text of each member's role."""
 
     shared_prefix: Any = None
     role_texts: dict[str, str] = field(default_factory=dict)
@@ -259,11 +268,11 @@ class PhaseRun:
     record: PhaseRecord = field(default_factory=PhaseRecord)
     attempts: Attempts = field(default_factory=Attempts)
     prompt_cache: PromptCache = field(default_factory=PromptCache)
-    each_progress: dict[str, Any] = field(default_factory=dict)  # by `each` address: what succeeded before a retry
-    branch_label: str = ""  # the label of the `each` item, in a branch
+    each_progress: dict[str, Any] = field(default_factory=dict)  # keyed by the address of an `each`
+    branch_label: str = ""  # in a branch: the label of its `each` item
     checkpoint: str = ""  # the step that started last
     is_reentry: bool = False  # an earlier process ended here to wait for the user
-    fallback_depth: int = 0  # how many of the active steps, and the phase, have a fallback
+    fallback_depth: int = 0  # how many fallbacks the phase and the active steps have
 
     def address(self) -> str:
         return (
@@ -279,14 +288,14 @@ class PhaseRun:
 
     @property
     def round_path(self) -> str:
-        """The round, prefixed by that of the outer phase in an inline workflow: `2`, or `2.1`."""
+        """The round as text: `2`, or in an inline workflow `2.1`, which begins with the round of the outer phase."""
         return (
             f"{self.run.parent_phase.round_path}.{self.round}" if self.run.parent_phase is not None else str(self.round)
         )
 
     @property
     def has_fallback(self) -> bool:
-        """Whether a failure has a fallback, in this phase or in the phase that contains the inline workflow."""
+        """Whether a failure is handled by a fallback in this phase, or in the phase that contains its workflow."""
         return self.fallback_depth > 0 or (self.run.parent_phase is not None and self.run.parent_phase.has_fallback)
 
     @property
@@ -295,17 +304,17 @@ class PhaseRun:
 
     @property
     def pause_address(self) -> str:
-        """The journal address of the note that this phase ended the process to wait for the user."""
+        """The journal address of the note which says that the process ended here to wait for the user."""
         return f"{self.address()}@{self.round_path}/pause"
 
     def voided_attempts(self, key: str) -> int:
-        """Return how many attempts do not count, because the run failed on them and was resumed."""
+        """Return how many attempts of a request do not count, because the run failed after them and was resumed."""
         counts = self.run.voided_attempts.get(key, {})
         outer = int(self.round_path.partition(".")[0])
         return max((count for number, count in counts.items() if number <= outer), default=0)
 
     def round_fields(self) -> dict[str, str]:
-        """Return the round for a journal record; empty in the first round."""
+        """Return the field with the round for a journal record; empty in the first round."""
         if self.round == 1 and self.run.parent_phase is None:
             return {}
         return {"round": self.round_path} if max(_order(self.round_path)) > 1 else {}
@@ -315,7 +324,7 @@ class PhaseRun:
         self.update_usage()
 
     def count_replay(self, address: str, request: Request, reply: Reply) -> None:
-        """Count a call that the journal answers: as paid for in this round, or as replayed from an earlier one."""
+        """Count a call whose reply is in the journal. It was paid for in this round, or in an earlier one."""
         fingerprint = request.fingerprint()
         again = (address, fingerprint) in self.run.counted_calls
         if not again and self.round_fields():
@@ -328,9 +337,9 @@ class PhaseRun:
             self.count(reply.usage, reply.price, goes_on=request.continues_conversation)
 
     def update_usage(self) -> None:
-        """Update `run.usage` for templates: the usage of all ended phases, in all rounds, and of this phase.
+        """Update `run.usage`, which templates read: the usage of this phase and of earlier phases in all rounds.
 
-        `by_phase` covers this round only.
+        `by_phase` covers only this round.
         """
         by_phase = {name: summary.usage for name, summary in self.prior.summaries.items()}
         total = self.prior.usage + self.record.usage
@@ -341,25 +350,25 @@ class PhaseRun:
 
     @property
     def title(self) -> str:
-        """The name of the phase; in an inline workflow, the path to it."""
+        """The name of the phase. In an inline workflow, the path `phase/step/inner phase`."""
         return self.address().partition("/")[2]
 
     def warn(self, text: str) -> None:
-        """Record a warning once, in the summary, and show it to the user."""
+        """Record a warning for the summary, and show it to the user. An equal warning is ignored."""
         text = f"{self.branch_label}: {text}" if self.branch_label else text
         if text not in self.record.warnings:
             self.record.warnings.append(text)
             self.run.emit(Said(self.name, text, "warn"))
 
     def record_omission(self, step: str, title: str, tokens: int, text: str) -> None:
-        """Record what a prompt of a step omits; the user is notified once per title."""
+        """Record what a prompt of a step omits. The user is notified only once for each title in a step."""
         prompts = self.record.prompts
         if (step, title) not in prompts.omissions:
             self.run.emit(Said(self.name, f"the prompt of `{step}` exceeds the window; omitted: {text}", "info"))
         prompts.add_omission(step, title, Omission(tokens, text))
 
     def add_artifact(self, path: str) -> None:
-        """Record an artifact for the summary, and for that of the phase that contains the inline workflow."""
+        """Record an artifact for the summary of this phase, and of the phases that contain its inline workflow."""
         if path not in self.record.artifacts:
             self.record.artifacts.append(path)
         if self.run.parent_phase is not None:

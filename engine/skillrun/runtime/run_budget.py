@@ -1,6 +1,6 @@
-"""Enforces a run's budget of calls, tokens, price and minutes. A spent budget pauses the run between calls.
+"""Enforces a run's budget of calls, tokens, price and minutes. If the budget is spent, the run pauses between calls.
 
-A call reserves its maximum usage from its admission until its reply arrives.
+From its admission until its reply arrives, a call reserves the maximum usage that it can have.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ from skillrun.store.next_step import NextStep, ResumeCommand
 
 @dataclass
 class Reservation:
-    """A call's maximum usage: tokens and price until the usage is known, the call itself until it is sent."""
+    """The part of the budget that is reserved for a call.
+
+    The call itself is reserved until it is sent; its maximum tokens and price are reserved until its usage is known.
+    """
 
     calls: float = 1
     tokens: float = 0
@@ -38,11 +41,11 @@ class WaitingCall:
 
 
 class RunBudget:
-    """The remaining budget. Counts new calls only: replies from the journal are free.
+    """The budget of a run, and how much of it is spent. A reply from the journal costs nothing in this evaluation.
 
-    A call is admitted if its maximum usage and all reservations together fit every limit. Otherwise it waits until
-    active calls end. A call without other active calls is admitted while any budget remains, so that a small budget
-    does not stop a run because of usage that is only possible. Waiting calls are admitted in order of arrival.
+    A call is admitted if its maximum usage and all reservations together are within every limit. If they are not, the
+    call waits until active calls end. If no other call is active, a call is admitted while any budget remains. So a
+    small budget does not stop a run only because a reply could be long. Waiting calls are admitted in order of arrival.
     """
 
     def __init__(self, budget: Mapping[str, Any], journal: Journal) -> None:
@@ -58,9 +61,10 @@ class RunBudget:
             self._add(Usage(**entry.body["usage"]), entry.body["price"])
 
     async def reserve(self, estimate: Callable[[bool], Reservation]) -> Reservation:
-        """Reserve room for one call, to be freed with `release`. Raises BudgetExhausted if the budget is spent.
+        """Wait until a call is admitted, and return its reservation. Raises BudgetExhausted if the budget is spent.
 
-        `estimate` returns the maximum usage: exact if its argument is true, otherwise a quick upper bound.
+        The caller frees the reservation with `release`. `estimate(True)` returns the call's maximum usage, and
+        `estimate(False)` an upper bound of it that is faster to compute.
         """
         self.check_minutes()
         held = estimate(False)
@@ -74,20 +78,20 @@ class RunBudget:
         return self._take(held)
 
     def count_call(self, reservation: Reservation) -> None:
-        """Count a call that is being sent, whatever its outcome."""
+        """Count a call that is about to be sent. It counts even if it fails."""
         self.spent["calls"] += reservation.calls
         self._reservations.calls -= reservation.calls
         reservation.calls = 0
 
     def record_usage(self, reservation: Reservation, usage: Usage, price: float | None) -> None:
-        """Record a call's usage and free its reserved tokens and price."""
+        """Record the usage of a call, and free the tokens and the price that were reserved for it."""
         self._reservations.tokens -= reservation.tokens
         self._reservations.price -= reservation.price
         reservation.tokens = reservation.price = 0
         self._add(usage, price)
 
     def release(self, reservation: Reservation) -> None:
-        """End a call's reservation and admit waiting calls that now fit."""
+        """End the reservation of a call, and admit waiting calls for which there is now room."""
         self._under_way.discard(id(reservation))
         self._adjust_reservations(reservation, -1)
         if not self._under_way:
@@ -115,7 +119,7 @@ class RunBudget:
         return (time.monotonic() - self._started) / 60
 
     def next_step(self) -> NextStep:
-        """Return the command that resumes the run, with doubled limits that also leave room for the refused calls."""
+        """Return the command that resumes the run with at least twice the spent limits, and room for refused calls."""
         raised = []
         for name in self._over():
             limit, spent = self.limits[name], self.spent[name] if name != "minutes" else 0
@@ -146,7 +150,7 @@ class RunBudget:
         whole.price += sign * reservation.price
 
     def _fits(self, reservation: Reservation) -> bool:
-        """Return whether a call and all reservations together fit every limit."""
+        """Return whether a call and all reservations together are within every limit."""
         most, spent, others = self.limits, self.spent, self._reservations
         return (
             spent["calls"] + others.calls + reservation.calls <= most.get("calls", math.inf)
@@ -155,7 +159,7 @@ class RunBudget:
         )
 
     def _over(self) -> list[str]:
-        """Return the limits that leave no room for another call, even without active calls."""
+        """Return the names of the limits that allow no other call, even if no call is active."""
         self.spent["minutes"] = self._minutes()
         least = {"calls": self.spent["calls"] + 1 > self.limits.get("calls", math.inf)}
         return [name for name, limit in self.limits.items() if least.get(name, self.spent[name] >= limit)]
@@ -165,7 +169,7 @@ class RunBudget:
             raise self._budget_error()
 
     def _budget_error(self) -> BudgetExhausted:
-        """Count a refused call and return its error."""
+        """Count a refused call, and return the error for it."""
         self._refused_calls += 1
         spent = [_format_amount(name, self.limits[name]) for name in self._over()]
         return BudgetExhausted(f"the budget of {' and '.join(spent)} is spent", str(self.next_step()))
@@ -176,7 +180,7 @@ class RunBudget:
 
 
 def _number(name: str, amount: float) -> str:
-    """Return an amount as `--budget` takes it, rounded up."""
+    """Return an amount, rounded up, in the form that `--budget` takes."""
     if name in ("calls", "tokens"):
         return str(math.ceil(amount))
     return _plain(math.ceil(amount * 100) / 100 if name == "price" else amount)

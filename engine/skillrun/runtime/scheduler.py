@@ -1,7 +1,7 @@
-"""Starts the phases of a workflow as their predecessors end, goes back to earlier ones, and returns the outcome.
+"""Starts each phase of a workflow when its predecessors have ended, goes back to earlier phases, returns the outcome.
 
-Deterministic: the same files, inputs, answers and replies give the same path. Resuming means evaluating again: a phase
-with a summary is final, open phases are evaluated over the journal.
+The path of a run is deterministic: it depends only on files, inputs, answers and replies. A resumed run is evaluated
+again: a phase with a summary is final, and an open phase is evaluated over the journal.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from skillrun.templates.absent import Absent
 
 
 def total_usage(run: Run) -> UsageTotals:
-    """Return the usage recorded in the summaries of all rounds."""
+    """Return the total usage that the summaries of all rounds record."""
     return UsageTotals.from_summaries(run.store.summaries.all_summaries(run.state.round, run.program.workflow.phases))
 
 
 class Interpreter:
-    """Evaluates steps, and workflows that run inside a phase."""
+    """Evaluates steps, and workflows that run inside a phase of another workflow."""
 
     run_step = staticmethod(run_step)
 
@@ -51,17 +51,17 @@ INTERPRETER: Final = Interpreter()
 
 
 class Scheduler:
-    """Starts each phase when the phases that it follows have ended, and applies their results."""
+    """Starts each phase when the phases that it follows have ended, and applies the results of ended phases."""
 
     def __init__(self, run: Run, *, reuse_summaries: bool = True) -> None:
         self.run_ = run
         self.done: dict[str, str] = {}
         self.running: dict[asyncio.Task[PhaseResult], str] = {}
-        self.unfinished = set(run.state.phase)  # started, possibly by an earlier process, without a summary
+        self.unfinished = set(run.state.phase)  # started, perhaps in an earlier process, but not ended
         self.incomplete_results: dict[
             str, PhaseResult
-        ] = {}  # ended in this process without a summary: waiting, failed or stopped
-        self.retry_queue: dict[str, PhaseRun] = {}  # failed in parallel with others, to be retried sequentially
+        ] = {}  # phases that have ended in this process without a final summary: waiting, failed or stopped
+        self.retry_queue: dict[str, PhaseRun] = {}  # failed in parallel with others; retried alone
         self.pending_gotos: list[tuple[str, str, str]] = []  # source, target, step
         self.error: Exception | None = None
         self.reuse_summaries = reuse_summaries
@@ -100,35 +100,35 @@ class Scheduler:
 
     @property
     def pause_type(self) -> str:
-        """The pause type of the first waiting phase; empty if no phase waits."""
+        """The pause type of the first phase that waits; empty if none waits."""
         return next((ended.pause_type for ended in self.incomplete_results.values() if ended.pause_type), "")
 
     @property
     def failed_phases(self) -> list[PhaseRun]:
-        """The phases that failed permanently and have no summary."""
+        """The phases that failed permanently, so that they have no summary."""
         return [ended.failed_phase for ended in self.incomplete_results.values() if ended.failed_phase is not None]
 
     @contextmanager
     def _capture_errors(self) -> Iterator[None]:
-        """Keep the first error; it ends the run after the running phases have ended."""
+        """Keep the first error that occurs in the context. It ends the run after the running phases have ended."""
         try:
             yield
         except SkillrunError as error:
             self.error = self.error or error
         except OSError as error:
             self.error = self.error or file_error(error)
-        except Exception as bug:  # noqa: BLE001 -- it, too, waits for active calls
+        except Exception as bug:  # noqa: BLE001 -- raised again after active calls have ended
             self.error = self.error or bug
 
     @property
     def _ending(self) -> bool:
-        """Whether no phase may start; running phases are awaited, so that no call is cut off."""
+        """Whether no more phases may start. Running phases may end, so that no call is interrupted."""
         return self.error is not None or any(
             ended.status != WAITING_STATUS for ended in self.incomplete_results.values()
         )
 
     def _load_final_summaries(self) -> None:
-        """Mark phases with a current summary as final."""
+        """Mark each phase that has a summary in this round as final."""
         run = self.run_
         for name in run.program.workflow.phases:
             summary = usable_summary(run, name)
@@ -140,7 +140,11 @@ class Scheduler:
         self._save()
 
     def _apply_summary(self, name: str, summary: Summary, *, new: bool) -> None:
-        """Apply the summary of a phase; the values that it set only if `new`, or later phases' values would be lost."""
+        """Apply the summary of an ended phase.
+
+        The state values in the summary are applied only if it is `new`. Those of an older summary may since have been
+        changed by later phases.
+        """
         state = self.run_.state
         self.done[name] = summary.status
         self.unfinished.discard(name)
@@ -154,7 +158,10 @@ class Scheduler:
             self.pending_gotos.append((name, back["target"], back["step"]))
 
     def _ready_phases(self) -> Iterator[tuple[str, PhaseRun | None]]:
-        """Yield each phase that may start, with its failed attempt if it is retried. The caller starts it at once."""
+        """Yield each phase that may start, and the failed attempt of a phase that is retried.
+
+        The caller must start a phase before it takes the next one.
+        """
         if self._ending:
             return
         self._check_summaries()
@@ -170,7 +177,7 @@ class Scheduler:
             ):
                 continue
             if self.pending_gotos and name not in self.unfinished:
-                continue  # going back waits for running phases and starts no new ones
+                continue  # before the run goes back, running phases end, and no phase starts
             if self._is_selected(name) and all(before in self.done for before in use.after):
                 yield name, None
         if not self.running and self.retry_queue and not self.pending_gotos:
@@ -178,7 +185,7 @@ class Scheduler:
             yield name, self.retry_queue.pop(name)
 
     def _check_summaries(self) -> None:
-        """Raise SkillrunError if the summary of an ended phase is missing: later phases read it from disk."""
+        """Raise SkillrunError if the summary of an ended phase is missing on disk, where later phases read it."""
         for name in self.done:
             if self.run_.store.summaries.find(name) is None:
                 place = self.run_.store.location(self.run_.store.summaries.file_name(name))
@@ -189,7 +196,7 @@ class Scheduler:
         self.run_.save()
 
     def _is_selected(self, name: str) -> bool:
-        """Return whether the phase may start in this evaluation; phases of an inline workflow always may."""
+        """Return whether a phase was selected for this evaluation. Phases of an inline workflow always are."""
         only = self.run_.session.only_phases
         return not only or self.run_.inline_address != "" or name in only
 
@@ -216,7 +223,7 @@ class Scheduler:
         self._save()
 
     def _go_back(self) -> bool:
-        """Go back to the earliest pending target, and return whether there was one."""
+        """Go back to the earliest phase that a `goto` names, and return whether there is one."""
         if not self.pending_gotos or self._ending:
             return False
         with self._capture_errors():
@@ -246,7 +253,10 @@ class Scheduler:
         self._save()
 
     def _finish_move(self) -> None:
-        """Finish a move that the state records, back to a phase or to the start; some files may be moved already."""
+        """Finish going back to a phase or to the start, if the state says that an earlier process has begun to.
+
+        Some files may have been moved already.
+        """
         going = self.run_.state.going
         if "again" in going:
             self.run_.store.reset()
@@ -262,7 +272,12 @@ class Scheduler:
         run = self.run_
         staying = [name for name in run.program.workflow.phases if name not in phases]
         for name in run.store.end_round(run.state.round, phases, staying):
-            run.emit(Notice(f"your edit of {name} is now in round-{run.state.round}/: {name} is written again", "warn"))
+            run.emit(
+                Notice(
+                    f"your edit of {name} was moved to round-{run.state.round}/, because {name} is written again",
+                    "warn",
+                )
+            )
         run.state.round += 1
         run.state.going = {}
 
@@ -300,7 +315,7 @@ def workflow_outputs(run: Run) -> dict[str, object]:
 
 
 async def run_workflow(run: Run, *, resumed: bool = False) -> Outcome:
-    """Run until the workflow ends or waits for the user. `state.md` records the returned outcome."""
+    """Run until the workflow ends or waits for the user, and return the outcome, which `state.md` records too."""
     workflow = run.program.workflow
     flags = {**run.session.responder.resume_flags, **run.session.command_flags}
     run.state.status = "running"
@@ -336,7 +351,7 @@ async def run_workflow(run: Run, *, resumed: bool = False) -> Outcome:
         _save_outcome(run, outcome)
     except (OSError, SkillrunError) as error:
         outcome = _outcome_of_failed_save(outcome, error if isinstance(error, SkillrunError) else file_error(error))
-        with suppress(OSError, SkillrunError):  # the file on disk may be intact and show another status
+        with suppress(OSError, SkillrunError):  # the file may be writable, and must not show another status
             _save_outcome(run, outcome)
     run_name = run.store.command_argument(run.session.project)
     next_step_text = outcome.next_step.render(run_name, flags)
@@ -345,13 +360,13 @@ async def run_workflow(run: Run, *, resumed: bool = False) -> Outcome:
 
 
 def _failure(error: SkillrunError) -> Outcome:
-    if isinstance(error, LeaseLost):  # its hint is complete: the run may not be resumable
+    if isinstance(error, LeaseLost):  # the hint of the error is complete, since the run may not be resumable
         return Outcome("failed", str(error), NextStep.of(error.next_step))
     return Outcome("failed", str(error), NextStep.parse(error.next_step).then_resume())
 
 
 def _save_outcome(run: Run, outcome: Outcome) -> None:
-    """Record in the run folder how the run ended."""
+    """Record in the run folder how the run ended, and remove what a completed run no longer needs."""
     if outcome.status == "completed":
         run.store.prune()
     run.state.status, run.state.reason = outcome.status, outcome.reason

@@ -1,4 +1,4 @@
-"""The values of the names that templates read. `checker/names` declares their types."""
+"""Provides the values of the names that templates read. `checker/names` declares the types of the names."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ SUMMARY_DEFAULTS: Mapping[str, Any] = {
 
 
 def prior_summaries(run: Run, use: PhaseUse) -> dict[str, Summary]:
-    """Return the summaries of the phases that `use` follows, in file order."""
+    """Return the summaries of the phases that `use` follows, directly or not, in the order of the workflow file."""
     ancestors = run.program.workflow.ancestors(use.name)
     return run.store.summaries.completed_summaries(name for name in run.program.workflow.phases if name in ancestors)
 
 
 def past_summaries(run: Run, use: PhaseUse) -> list[Summary]:
-    """Return the summaries of all phases that always end before this phase starts, oldest first."""
+    """Return the summaries, of all rounds, of the phases that always end before this one starts, oldest first."""
     workflow = run.program.workflow
     order = {name: (len(workflow.ancestors(name)), index) for index, name in enumerate(workflow.phases)}
     summaries = run.store.summaries.all_summaries(run.state.round, prior_summaries(run, use))
@@ -45,7 +45,10 @@ def past_summaries(run: Run, use: PhaseUse) -> list[Summary]:
 
 
 def open_phase(run: Run, use: PhaseUse, state: dict[str, object], previous: PhaseRun | None = None) -> PhaseRun:
-    """Return a phase ready for evaluation; `previous` is its failed attempt, whose answers still count."""
+    """Return a phase that is ready for evaluation.
+
+    `previous` is the failed attempt of a phase that is retried. Its answers and attempts still count.
+    """
     workflow, prior, over = run.program.workflow, prior_summaries(run, use), past_summaries(run, use)
     completed = {name: summary for name, summary in prior.items() if summary.status == "completed"}
     names = base_values(run, state) | {
@@ -86,10 +89,10 @@ def open_phase(run: Run, use: PhaseUse, state: dict[str, object], previous: Phas
 
 
 def phase_value(run: Run, summary: Summary, reader: str = "") -> dict[str, object]:
-    """Return a phase as later phases see it: its summary, and its artifacts in their current form.
+    """Return the value of an ended phase in templates of the phase `reader`: summary, outputs and artifacts.
 
-    If `reader` has overwritten an artifact since it was opened, the earlier text is returned, so that a resumed phase
-    reads the same as before.
+    Artifacts have their current text. But if `reader` itself has overwritten an artifact, it gets the earlier text, so
+    that it reads the same after it is resumed.
     """
     artifacts = {}
     for name in summary.artifacts:
@@ -117,7 +120,7 @@ def overwritten_text_address(run: Run, phase: str, name: str) -> str:
 
 
 def base_values(run: Run, state: dict[str, object]) -> dict[str, Any]:
-    """Return the names that templates see in every phase of the workflow."""
+    """Return the names, with values, that templates see in every phase of the workflow."""
     names: dict[str, Any] = {
         "name": run.name,
         "workflow": run.program.workflow.name,
@@ -143,7 +146,7 @@ def base_values(run: Run, state: dict[str, object]) -> dict[str, Any]:
 def new_frame(
     phase: PhaseRun, address: str, score: Procedure, names: dict[str, Any], evaluator: Evaluator, **more: Any
 ) -> Frame:
-    """Return a frame for the steps of a phase or protocol: names, functions, and all local names absent."""
+    """Return a frame for the steps of a phase or protocol. The names that the steps bind are absent at first."""
     frame = Frame(phase, address, names, score.prompts, evaluator, **more)
     frame.mark_absent(locals_of(score.steps).names)
     frame.mark_absent(["failure"])
@@ -157,7 +160,7 @@ def with_functions(frame: Frame) -> Frame:
 
 
 def frame_names(frame: Frame, member: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Return the frame's names; for a member's prompt also `member`, and the `task` of a panel."""
+    """Return the frame's names. For the prompt of a member, add `member`, and in a protocol the panel's `task`."""
     if member is None:
         return frame.names
     names = {**frame.names, "others": _others(member), "member": member}
@@ -167,13 +170,13 @@ def frame_names(frame: Frame, member: Mapping[str, Any] | None = None) -> dict[s
 
 
 def _task_text(task: Task, member: Mapping[str, Any]) -> str:
-    """Return the text of a task for a member."""
+    """Return the text of a panel's task, rendered for a member."""
     return task.prompt.template.render_text(frame_names(task.frame, member)).strip() if task.prompt is not None else ""
 
 
 @dataclass(frozen=True)
 class Locals:
-    """The names that steps may bind, in order: `names` are ids and names of `set`, `ids` only ids."""
+    """The names that steps may bind, in order. `ids` are the ids of steps; `names` also include the names in `set`."""
 
     names: tuple[str, ...]
     ids: tuple[str, ...]
@@ -194,12 +197,12 @@ def locals_of(steps: Iterable[Step]) -> Locals:
 
 
 def members(role: str, models: list[str]) -> list[str]:
-    """Return members of one role, one for each model."""
+    """Return the written form of one member for each model, all with the same role."""
     return [f"{role}@{model}" for model in models]
 
 
 def _model(run: Run) -> Callable[[Any], Any]:
-    """Return the function `model`: the model that a name means in this run, or a list of models for a list."""
+    """Return the template function `model`. It returns the model that a name means in this run; for a list, a list."""
 
     def model(name: Any) -> Any:
         if isinstance(name, list):
@@ -219,7 +222,7 @@ def _model(run: Run) -> Callable[[Any], Any]:
 
 
 def _others(member: Mapping[str, Any] | None) -> Callable[[Any], list[Any]]:
-    """Return the function `others`: the replies of the other members, or of all for a reader who is not a member."""
+    """Return the template function `others`. It returns the successful replies of all members except `member`."""
 
     def others(result: Any) -> list[Any]:
         replies = result.get("replies", []) if isinstance(result, Mapping) else result or []
@@ -230,7 +233,7 @@ def _others(member: Mapping[str, Any] | None) -> Callable[[Any], list[Any]]:
 
 
 def _bank(frame: Frame) -> Callable[..., list[dict[str, object]]]:
-    """Return the function `bank`: the first questions of a group that are new in this run."""
+    """Return the template function `bank`. It returns the first questions of a group that are new in this run."""
 
     def bank(name: str, group: str, n: int = 3) -> list[dict[str, object]]:
         groups = frame.run.program.library.bank(name) or {}

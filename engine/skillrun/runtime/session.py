@@ -1,6 +1,6 @@
-"""Starts, resumes, reevaluates and simulates runs, with their folder, lock, journal and models.
+"""Starts, resumes, reevaluates and simulates runs: opens the folder and the journal, holds the lock, pins models.
 
-Called by the command line, `dev` and the tests. Prints nothing and never exits.
+Called by the command line, by `dev` and by the tests. Prints nothing, and does not exit the process.
 """
 
 from __future__ import annotations
@@ -47,16 +47,17 @@ EMBEDDED: Final = (
 
 
 async def start_run(session: Session, inputs: Mapping[str, object], runs: Store, name: str) -> Outcome:
-    """Start a new run with this name. Raises UsageError if one exists."""
+    """Start a new run. Raises UsageError if a run with this name exists."""
     state = initial_state(session, inputs)
     run = runs.create_run(name, shared=state.share)
     _check_new(session, run)
     run.check()
     with run.lease.hold(), run.rollback_on_failure(), closing(run.open_or_create_journal()) as journal:
-        _check_new(session, run)  # a run of that name may have started and ended meanwhile
+        _check_new(session, run)  # another process may have started and ended a run with this name meanwhile
         if not journal.is_empty:  # an empty one is left by a run that was killed at its start
             raise UsageError(
-                f"{run.location} has a journal but no {STATE}", f"restore {STATE}, or choose another `--name`"
+                f"{run.location} has a journal, but its {STATE} is missing",
+                f"restore {STATE}, or choose another `--name`",
             )
         return await _evaluate(session, run, journal, state, [], resumed=False)
 
@@ -69,10 +70,10 @@ def _check_new(session: Session, run: StoredRun) -> None:
 
 
 async def resume_run(session: Session, run: StoredRun, *, from_start: bool = False) -> Outcome:
-    """Resume a run, or with `from_start` evaluate all of its phases again. Raises SkillrunError if it cannot be opened.
+    """Resume a run. Raises SkillrunError if the run cannot be opened.
 
-    Without `from_start`, phases that have ended are final, so a completed run is left unchanged. With it, files of the
-    project are read again.
+    With `from_start`, all phases are evaluated again, and files of the project are read again. Without it, phases that
+    have ended are final, so a completed run does not change.
     """
     run.check()
     check_adoption_decision(session, run)
@@ -98,23 +99,23 @@ async def resume_run(session: Session, run: StoredRun, *, from_start: bool = Fal
 
 
 def _restart_state(session: Session, state: State) -> State:
-    """Return the state of a run that restarts at its first phase, with the same inputs, models and budget."""
+    """Return the state for a restart at the first phase. Inputs, models and budget stay as they are in `state`."""
     fresh = initial_state(replace(session, override=state.override, explicit_inputs=state.typed), state.inputs)
     kept = ("started_at", "environment", "models", "budget", "project", "share", "estimate")
     return replace(fresh, **{name: getattr(state, name) for name in kept}, going={"again": "from the start"})
 
 
 async def reevaluate_run(session: Session, run: StoredRun, journal: Journal, inputs: Mapping[str, object]) -> Outcome:
-    """Evaluate a run from its first phase over its journal: unchanged calls cost nothing.
+    """Evaluate a run from its first phase over its journal, so that unchanged calls cost nothing.
 
-    The caller holds the lock and owns the journal; a run without a state is new.
+    The caller holds the run's lock, and closes the journal. A run without a state is a new run.
     """
     state, log = _initial_state_and_log(session, run, inputs)
     return await _evaluate(session, run, journal, state, log, resumed=True)
 
 
 def _initial_state_and_log(session: Session, run: StoredRun, inputs: Mapping[str, object]) -> tuple[State, list[str]]:
-    """Return the state of a run that is evaluated from its first phase, and the end of its log."""
+    """Return the initial state for evaluating a run from its first phase, and the end of the run's log."""
     fresh = initial_state(session, inputs)
     log: list[str] = []
     if run.has_state:
@@ -127,9 +128,10 @@ def _initial_state_and_log(session: Session, run: StoredRun, inputs: Mapping[str
 
 
 def _pins_still_valid(session: Session, pinned: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """The pinned models that their names can still mean.
+    """Yield the names that can still mean their pinned model, with the model.
 
-    Others have a new meaning by an edit, a flag or a new key, and an evaluation from the first phase uses that one.
+    Any other name means a new model after an edit, a flag or a new key. An evaluation from the first phase uses the new
+    model.
     """
     for name, model in pinned.items():
         with contextlib.suppress(SkillrunError):  # the name no longer means anything
@@ -138,7 +140,7 @@ def _pins_still_valid(session: Session, pinned: Mapping[str, str]) -> Iterator[t
 
 
 async def simulate_reevaluation(session: Session, stored: StoredRun, inputs: Mapping[str, object]) -> Outcome:
-    """Return what `reevaluate_run` would do, in memory, even while another process holds the run."""
+    """Simulate `reevaluate_run` in memory, and return the outcome. Works while another process holds the run."""
     session = replace(session, is_dry_run=True)
     files, journal = MemoryFiles(runs=session.runs), stored.journal_snapshot()
     stored.copy_files(files)
@@ -159,11 +161,10 @@ async def simulate_run(
     state: State | None = None,
     from_start: bool = False,
 ) -> Outcome:
-    """Simulate a run in memory: over the journal of `base`, or a new run.
+    """Simulate a run in memory, and return the outcome. The simulation writes to `files`.
 
-    With `from_start` all phases of `base` are evaluated again, as in `resume_run`.
-
-    The simulation writes to `files`. A new run begins with `state`, if given, and journals its calls in `journal`.
+    If `base` is given, simulate that it resumes, over its journal; `from_start` has the same meaning as in
+    `resume_run`. If not, simulate a new run, which begins with `state`, if given, and journals its calls in `journal`.
     """
     session = replace(session, is_dry_run=True)
     files, journal = files or MemoryFiles(runs=session.runs), journal or MemoryJournal()
@@ -186,7 +187,10 @@ async def simulate_run(
 
 
 def _project(session: Session, run: StoredRun, state: State) -> str:
-    """Return the run's project; for a copied run or a missing project, the project in which it resumes."""
+    """Return the project in which a run started, or the one in which it resumes.
+
+    The latter is returned if it stores the run, or if the project in which the run started is missing.
+    """
     return (
         str(session.project) if run.belongs_to(session.project) or not Path(state.project).is_dir() else state.project
     )
@@ -231,7 +235,7 @@ async def _evaluate(
     unanswered_calls: Iterable[tuple[str, str]] = (),
     notices: Iterable[str] = (),
 ) -> Outcome:
-    """Evaluate the run and write its transcript; the replies to `unanswered_calls` are unknown."""
+    """Evaluate the run, and write its transcript. The journal has no reply to `unanswered_calls`, which were sent."""
     transcript = stored.open_transcript()
     run = _build_run(session, stored.data(journal, shared=state.share), journal, state, log, transcript.write_event)
     try:
@@ -254,7 +258,10 @@ async def _evaluate(
 
 
 async def _record_reused_prompts(run: Run) -> None:
-    """Note which calls reuse an earlier prompt, as after an undone edit, so that it counts as the current one."""
+    """Journal which calls reuse a prompt that is not their latest, for example after an edit was undone.
+
+    The reused prompt then counts as the current prompt of the call.
+    """
     again = [
         place for place in run.latest_prompts.items() if run.journal.latest_fingerprint(place[0]) not in ("", place[1])
     ]
@@ -264,23 +271,25 @@ async def _record_reused_prompts(run: Run) -> None:
 
 
 async def _warn_of_unanswered_call(run: Run, address: str, fingerprint: str) -> None:
-    """Warn once that the reply to a call is unknown, and again if the call is sent and lost again."""
+    """Warn that the reply to a call is unknown. Warn again only if the call was sent again since."""
     sent = [
         entry for entry in run.journal.entries("sent") if (entry.address, entry.fingerprint) == (address, fingerprint)
     ]
     noted = run.journal.find("note", f"{address}/unknown", fingerprint)
     if noted is None or noted.get("sent") != len(sent):
-        text = f"{address} was sent before the run stopped, but its reply is unknown; it is sent again if needed"
+        text = f"{address} was sent before the run stopped, and its reply is unknown; the call is sent again if needed"
         run.emit(Notice(text, "warn"))
         await run.journal.record("note", f"{address}/unknown", fingerprint, {"sent": len(sent)})
 
 
 def _load_sealing_key(run: Run, stored: StoredRun) -> list[str]:
-    """Load the key that seals the state; return a warning if the user's key is unavailable."""
+    """Load the user's key, which seals the state. Return a warning if it is unavailable."""
     try:
         run.key = stored.sealing_key()
     except (OSError, SkillrunError) as error:
-        return [f"the state of this run is not sealed, so `resume` will treat it as from another source: {error}"]
+        return [
+            f"the state of this run is not sealed, so `resume` will treat it as if it came from another source: {error}"
+        ]
     return []
 
 
@@ -303,7 +312,7 @@ def _build_run(
 
 
 def _voided_attempts(journal: Journal) -> dict[str, dict[int, int]]:
-    """Return how many attempts no longer count, by request and by the round in which the run failed on it."""
+    """Return how many attempts no longer count, keyed by request, then by the round in which the run failed."""
     counts: dict[str, dict[int, int]] = {}
     for entry in journal.entries("void"):
         number = entry.body["round"]
@@ -313,7 +322,7 @@ def _voided_attempts(journal: Journal) -> dict[str, dict[int, int]]:
 
 
 async def _pin(run: Run) -> None:
-    """Pin the models of tiers and inputs before the first call; report providers and an embedded model."""
+    """Pin the models that tiers and inputs name. Report where providers run, and warn of an embedded model."""
     session, state = run.session, run.state
     library, workflow = session.program.library, session.program.workflow
     tiers = _tiers_in_use(session)
@@ -327,8 +336,11 @@ async def _pin(run: Run) -> None:
 
 
 def _tiers_in_use(session: Session) -> list[str]:
-    """Return the tiers to pin: those with a model of another provider only if a role needs them, so that unused
-    providers are not contacted."""
+    """Return the tiers to pin.
+
+    A tier whose model has another provider is pinned only if a role uses the tier, so that unused providers are not
+    contacted.
+    """
     library = session.program.library
     read = [source.path for source in library.files.values() if source.path.parent.name == "roles"]
     wanted = {role.model.casefold() for path in read if (role := library.role(path.stem)) is not None}
@@ -337,7 +349,7 @@ def _tiers_in_use(session: Session) -> list[str]:
 
 
 async def _interruptible(work: Any) -> Outcome:
-    """Let SIGINT or SIGTERM end the run with its state written; a second signal ends the process."""
+    """Run `work`. SIGINT or SIGTERM ends it after the state is written; a second signal ends the process at once."""
     task = asyncio.ensure_future(work)
     loop = asyncio.get_running_loop()
     caught = []

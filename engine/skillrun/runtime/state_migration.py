@@ -1,4 +1,4 @@
-"""Migrates a run's state to the current workflow, and finds files that have changed since the last evaluation."""
+"""Migrates a run's state to the current workflow, and finds the files that were edited since the last evaluation."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from skillrun.types.fields import apply_fallbacks, resolve_inputs
 
 
 async def migrate_state(program: Program, store: RunData) -> tuple[State, list[str], list[str]]:
-    """Return the state as the current workflow declares it, its log, and notices for the user.
+    """Return a run's state, changed to fit the current workflow, the run's log, and notices for the user.
 
-    Renamed phases get their current names. A missing value is the one that a phase set last, or else the default;
-    values that a phase unset stay unset. A value that is no longer allowed is replaced by its `fallback`.
+    Renamed phases get their current names. A field that the state lacks gets the value that a phase has set last, or
+    else its default, unless a phase has unset it. A value that the field does not allow is replaced by the field's
+    `fallback`.
     """
     workflow = program.workflow
     state, log = store.state.read()
@@ -45,12 +46,12 @@ async def migrate_state(program: Program, store: RunData) -> tuple[State, list[s
 
 
 def file_hashes(program: Program) -> dict[str, str]:
-    """Return every file that the program was read from, with a prefix of its hash."""
+    """Return the hash, shortened, of every file of the program, keyed by the file's label."""
     return {source.label: sha256_of(source.text)[:16] for source in program.library.files.values()}
 
 
 def changed_files(program: Program, state: State) -> list[str]:
-    """Return the files that have changed since the run was last evaluated."""
+    """Return the files of the program that have changed since the run was last evaluated."""
     before, after = state.files, file_hashes(program)
     return sorted(
         name for name in before.keys() | after.keys() if before.get(name) != after.get(name) and name in after

@@ -1,4 +1,4 @@
-"""Builds the summary of a phase: by rules where possible, the rest with one call on the fast tier."""
+"""Builds the summary of a phase: by rules where possible, and for the rest by one call to a model of the fast tier."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from skillrun.types.schemas import Shape
 FINAL: Final = ("completed", "skipped", "failed")
 TIER: Final = "fast"
 TEMPLATE: Final = "system/summarise"
-MOST_NAMED: Final = 40  # artifacts
+MOST_NAMED: Final = 40  # artifacts that a summary names
 
 
 def evaluate_outputs(phase: PhaseRun, names: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the phase's declared outputs without absent ones."""
+    """Return the declared outputs of a phase. Absent outputs are left out."""
     outputs = {}
     for name, value in phase.phase.outputs.items():
         data = value.evaluate(names)
@@ -43,7 +43,8 @@ async def build_summary(
 ) -> Summary:
     """Return the summary of an ended phase, with its fields in the order in which they are written.
 
-    With `goes_back`, an earlier phase is next. A model is called only if something later reads its summary.
+    `goes_back` says that the run now goes back to an earlier phase. A model is called only if something reads the
+    summary later.
     """
     program, account = phase.run.program, phase.record
     prompts = account.prompts
@@ -88,12 +89,12 @@ async def build_summary(
 
 
 def _is_flag_set(value: Any) -> bool:
-    """Return whether a flag is set: 0 counts, false does not."""
+    """Return whether a flag is set. The number 0 counts as set; false, null and empty values do not."""
     return value is not False and value is not None and value not in ("", [], {})
 
 
 def base_summary(phase: PhaseRun, status: str) -> Summary:
-    """Return the first fields of every summary, including those of waiting, skipped and recovered phases."""
+    """Return a summary with the fields that every summary has, even for a waiting, skipped or recovered phase."""
     artifacts = phase.record.artifacts
     named, more = artifacts[:MOST_NAMED], len(artifacts) - MOST_NAMED
     wrote = f"wrote {', '.join(named)}" + (f" and {more} more" if more > 0 else "") if named else "wrote nothing"
@@ -110,7 +111,7 @@ def base_summary(phase: PhaseRun, status: str) -> Summary:
 
 
 def degraded_flags(phase: PhaseRun) -> dict[str, object]:
-    """Return the flags of a phase that continued without a result, with the reasons."""
+    """Return the flags which say that a phase is degraded, and why; empty if it is not."""
     reasons = phase.record.degraded_reasons
     return {"degraded": True, "degraded_because": "; ".join(reasons)} if reasons else {}
 
@@ -122,9 +123,10 @@ def _records(value: Any) -> list[Any]:
 async def _summarize_with_model(
     phase: PhaseRun, outputs: Mapping[str, Any], given: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the summary fields that `given` lacks, from the fast tier; empty, with a flag, without a usable reply.
+    """Request the summary fields that `given` lacks from a model of the fast tier, and return them.
 
-    Fields that a step was asked for are not requested again, even if its reply lacked them.
+    Without a valid reply, mark the phase as degraded, and return no fields. A field in `given` is not requested, even
+    if it is empty because a step's record lacked it.
     """
     text = phase.run.program.library.text(TEMPLATE)
     if text is None or text.output is None:
@@ -148,7 +150,7 @@ async def _summarize_with_model(
     try:
         material = material_blocks(phase.run, text.material, names)
         asked = _build_request(phase, text.template.render_text(names), shape, material)
-    except RenderError as error:  # a failed summary must not discard the phase's results
+    except RenderError as error:  # the phase keeps its results even if the summary fails
         phase.record.degraded_reasons.append(f"summary: {error.message}")
         return {}
     reply = MemberResult("error", reason="not called")

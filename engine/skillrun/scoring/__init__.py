@@ -1,1 +1,1 @@
-"""Pure functions over replies: agreement, repetition, aggregation, and fitting text into a token budget."""
+"""Pure functions that measure agreement and repetition in replies, aggregate replies, and fit text into a budget."""

@@ -10,9 +10,10 @@ SUCCESS = "success"
 
 
 def mean(records: Iterable[Any] | Mapping[str, Any]) -> dict[str, float]:
-    """Return the arithmetic mean per field, over the records that have a number there, rounded to two decimals.
+    """Return the arithmetic mean of each numeric field, rounded to two decimals.
 
-    Fields are in order of first appearance; a single record counts as a list of one. Booleans are not numbers.
+    A record in which the field is not a number does not count for the field; booleans are not numbers. Fields are in
+    order of first appearance. A single record counts as a list of one.
     """
     values: dict[str, list[float]] = {}
     for record in [records] if isinstance(records, Mapping) else records:
@@ -24,12 +25,13 @@ def mean(records: Iterable[Any] | Mapping[str, Any]) -> dict[str, float]:
 
 
 def latest(*steps: Any) -> list[Mapping[str, Any]]:
-    """Return each member's last reply over several steps, members in order of first appearance.
+    """Return the last reply of each member in several steps. Members are in order of first appearance.
 
-    A member without a successful later reply keeps its earlier one.
-    Accepts steps, including ones that did not run, and lists of replies.
+    A later reply that failed does not replace a successful one. Each argument is a step or a list of replies; a step
+    that did not run counts as one without replies.
 
-    Source: the two-round deliberation of Owlex, where first-round replies are used for members missing in the second.
+    Source: the two rounds of deliberation in Owlex. If a member is missing in the second round, Owlex uses the member's
+    reply from the first.
     """
     last: dict[str, Mapping[str, Any]] = {}
     for step in steps:

@@ -1,7 +1,7 @@
-"""Fits text and earlier phases' records into a token budget, with estimates instead of a tokenizer.
+"""Fits text, and the records of earlier phases, into a token budget. Tokens are estimated without a tokenizer.
 
-Sources: byte-pair encoding (Sennrich, Haddow and Birch, 2016) for splitting a text before counting; the context pack
-of the OMO workflow in myclaude for the accumulated records.
+Sources: texts are split before counting as for byte-pair encoding (Sennrich, Haddow and Birch, 2016). Records are
+accumulated as in the context pack of the OMO workflow in myclaude.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 
 MARKER = " […]"
 KINDS = ("risks_identified", "open_questions", "key_decisions")
-"""The accumulated kinds of records. Among records of equal weight and age, those of earlier kinds are dropped first."""
+"""The kinds of records that are accumulated. Of records with equal weight and age, earlier kinds are dropped first."""
 
 _WORDS = {"risks_identified": "severity", "open_questions": "priority", "key_decisions": "confidence"}
 _LEVELS = ("LOW", "MEDIUM", "HIGH", "CRITICAL")
@@ -29,14 +29,19 @@ _PIECE = re.compile(rf"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[^\S\t\r\n]+|{_RUNS}|.", re.
 
 
 def estimate_tokens(text: str) -> int:
-    """Estimate the number of tokens of a text: deterministic, and more likely too high than too low.
+    """Return an estimate of the number of tokens of a text. It is deterministic, and tends to be too high.
 
-    The text is split as byte-pair tokenizers pre-split it, and each piece has a price: a word 1, plus 1 per five
-    letters from the eighth (a word in capitals 1 per four letters); a digit, tab or carriage return 1; blanks 1 per
-    eight (a single one belongs to the next word); line breaks and runs of one punctuation mark 1 per two, of
-    line-drawing marks 1 per four; any other character 1 to 3 by its length in UTF-8 (é 1, я 1, 漢 1.5, 🙂 3).
-    Relative to cl100k, o200k and Claude's published tokenizer: English 1.0 to 1.2, code 1.1 to 1.4, CJK 1.0 to 2.5,
-    base64 0.8.
+    The text is split into pieces as byte-pair tokenizers do before they merge pairs. Each piece has a price in tokens:
+
+    - a word costs 1, plus 1 per five letters from the eighth on; a word in capitals costs 1 per four letters;
+    - a digit, tab or carriage return costs 1;
+    - several blanks cost 1 per eight; a single blank is free, because it belongs to the next word;
+    - line breaks, and runs of one punctuation mark, cost 1 per two characters; runs of a mark that draws lines cost 1
+      per four;
+    - any other character costs 1 to 3, by its length in UTF-8 (é 1, я 1, 漢 1.5, 🙂 3).
+
+    The ratio of the estimate to the counts of cl100k, o200k and Claude's published tokenizer is 1.0 to 1.2 for English,
+    1.1 to 1.4 for code, 1.0 to 2.5 for Chinese, Japanese and Korean, and 0.8 for base64.
     """
     return _count_tokens_cached(text) if len(text) <= _MAX_CACHED_LENGTH else _count_tokens(text)
 
@@ -48,13 +53,14 @@ def _count_tokens(text: str) -> int:
 
 
 _count_tokens_cached = lru_cache(maxsize=1024)(_count_tokens)
-"""Cached because the prompts of a phase share most of their blocks."""
+"""Counts are cached, because the prompts of a phase share most of their blocks."""
 
 
 def clip(text: str, n: int) -> str:
-    """Return the text if it has at most n estimated tokens, else its beginning up to a line or word end and ` […]`.
+    """Return the text, cut to at most n estimated tokens.
 
-    The marker counts. If the marker alone does not fit, the result is empty.
+    A longer text is cut after a line or word, and the marker ` […]` is added. The tokens of the marker count. If they
+    are more than `n`, the result is empty.
     """
     if estimate_tokens(text) <= n:
         return text
@@ -71,12 +77,14 @@ def clip(text: str, n: int) -> str:
 
 
 def accumulate(entries: Iterable[Mapping[str, Any]], budget: int) -> dict[str, list[Any]]:
-    """Return the decisions, open questions and risks of earlier phases, cut to `budget` tokens, and the `dropped` ones.
+    """Return the decisions, open questions and risks of earlier phases that fit into `budget` tokens.
 
-    `entries` are the summaries, oldest first; missing fields are skipped. A later record replaces an earlier one with
-    its id; a decision of the same or a later summary closes the questions and risks that its `resolves` names. Then
-    records are dropped until the rest fits, lowest weight first, oldest first among equal weights. `dropped` holds
-    mappings of `kind` and `record`, in the order of dropping.
+    `entries` are the summaries of the phases, oldest first. A record replaces an earlier record of its kind with the
+    same id. The questions and risks that the `resolves` of a decision names are removed, if they are in the summary of
+    the decision or in an earlier one.
+
+    Then records are dropped until the rest fits: those with the lowest weight first, and of equal weights the oldest
+    first. The field `dropped` of the result lists them in this order, as mappings with `kind` and `record`.
     """
     current_records: dict[tuple[str, Any], tuple[str, Mapping[str, Any]]] = {}
     for age, entry in enumerate(entries):
@@ -108,7 +116,7 @@ def accumulate(entries: Iterable[Mapping[str, Any]], budget: int) -> dict[str, l
 
 
 def _weight(kind: str, record: Mapping[str, Any]) -> int:
-    """Return the weight of a record by its level; without a known level it is medium."""
+    """Return the weight of a record, which is the rank of its level. An unknown level counts as medium."""
     word = record.get(_WORDS[kind])
     return _LEVELS.index(word) if isinstance(word, str) and word in _LEVELS else _LEVELS.index("MEDIUM")
 
@@ -130,7 +138,10 @@ def _price(piece: str) -> float:
 
 
 def _boundary(text: str, end: int) -> int:
-    """Return the last line end in the last fifth before `end`, else the last word end in its second half, or `end`."""
+    """Return the offset at which to cut a text that may have at most `end` characters.
+
+    This is a line end in the last fifth, or else the end of a line or word in the second half, or else `end`.
+    """
     if end >= len(text) or text[end].isspace():
         return end
     line, word = text.rfind("\n", 0, end), text.rfind(" ", 0, end)
@@ -149,7 +160,7 @@ def _ids(resolves: Any) -> list[str]:
 
 
 def record_cost(record: Mapping[str, Any]) -> int:
-    """Return the tokens of a record as a list item: its values, plus three for the formatting."""
+    """Return the estimated tokens of a record that is formatted as a list item: three, plus those of its values."""
     values = (
         ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value) for value in record.values()
     )

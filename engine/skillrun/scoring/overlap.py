@@ -1,4 +1,4 @@
-"""Compares texts by the words they share: near-duplicates, how far replies agree, and what is new in a reply."""
+"""Compares texts by the words that they share, to find near-duplicates, agreement of replies, and what a reply adds."""
 
 from __future__ import annotations
 
@@ -10,21 +10,22 @@ from itertools import combinations
 from math import ceil, inf
 from typing import Any, Final
 
-# In scripts written without spaces each character is a word; otherwise words are runs of letters and digits.
+# In scripts that are written without spaces, each character is a word. In others, words are runs of letters and digits.
 _UNSPACED = "\u0e00-\u0eff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0002ffff"
 _WORD = re.compile(rf"[{_UNSPACED}]|(?:(?![{_UNSPACED}])[^\W_])+(?:['’](?:(?![{_UNSPACED}])[^\W_])+)*")
 
 
 @lru_cache(maxsize=256)
 def words(text: str) -> frozenset[str]:
-    """Return the distinct words of a text, case folded, without punctuation."""
+    """Return the distinct words of a text, with case folded and without punctuation."""
     return frozenset(_WORD.findall(text.casefold().replace("’", "'")))
 
 
 def overlap(a: str, b: str) -> float:
-    """Return the Jaccard similarity of the words of two texts, 0 to 1: shared words over all words (Jaccard, 1901).
+    """Return the Jaccard similarity of two texts (Jaccard, 1901), from 0 to 1.
 
-    Two texts without words overlap fully if they are equal, otherwise not at all.
+    This is the number of words that the texts share, divided by the number of words that occur in at least one of them.
+    If neither text contains words, it is 1 for equal texts and 0 for different ones.
     """
     mine, other = words(a), words(b)
     if not mine and not other:
@@ -40,14 +41,14 @@ def dedupe(
     charge: Callable[[int], None] = lambda _: None,
     max_work: float = inf,
 ) -> list[Any]:
-    """Return the items whose text overlaps no previously kept text by `threshold` or more, in order.
+    """Return the items in order, without those whose text overlaps the text of a kept item by `threshold` or more.
 
-    `by` names the field of records that holds the text; for plain strings omit it or pass the threshold instead. An
-    item without text is kept. `charge` is called with the work before it is done. After `max_work`, an item is only
-    compared with those that have exactly the same words.
+    If the items are records, `by` names the field with the text. If they are strings, `by` may be left out, or be the
+    threshold. An item without text is kept. `charge` is called with the amount of work before the work is done. Once
+    `max_work` is exceeded, an item is only removed if a kept item has exactly the same words.
 
-    Sources: greedy clustering around leaders (Hartigan, 1975), with `overlap` as the similarity and the leaders as
-    result; prefix filtering (Chaudhuri, Ganti and Kaushik, 2006) finds the candidate pairs.
+    Sources: this is greedy clustering around leaders (Hartigan, 1975) with `overlap` as the similarity, and the leaders
+    are the result. Prefix filtering (Chaudhuri, Ganti and Kaushik, 2006) finds the pairs to compare.
     """
     if isinstance(by, (int, float)):
         threshold = by
@@ -66,8 +67,9 @@ def dedupe(
 class _Leaders:
     """The texts kept so far, indexed by their rarest words.
 
-    Two sets of words that overlap by a threshold t share at least t of the words of each. So if both are sorted in the
-    same order, they share a word among the first words of each, all but a share t.
+    If two sets of words overlap by at least t, each shares at least the fraction t of its words with the other. So if
+    the words of both are sorted in one order, a shared word is among the first words of each, where "first" means all
+    but slightly less than the fraction t.
     """
 
     def __init__(
@@ -83,7 +85,7 @@ class _Leaders:
         self.sets_by_word: dict[str, list[int]] = {}
 
     def add_if_distinct(self, text: str, mine: frozenset[str]) -> bool:
-        """Keep a text that is unlike all kept ones; return whether it was kept."""
+        """Keep a text unless it is like one of the kept texts. Return whether it is kept."""
         if self.threshold <= 0:  # any two texts are alike
             alike = bool(self.sets or self.wordless)
         elif not mine:
@@ -112,7 +114,7 @@ class _Leaders:
         self.sets.append(mine)
 
     def _candidates(self, mine: frozenset[str]) -> Iterator[frozenset[str]]:
-        """Yield the sets that share one of the rarest words and whose size allows the threshold."""
+        """Yield the kept sets that share one of the rarest words, if their size allows an overlap by the threshold."""
         seen: set[int] = set()
         for word in self._rarest_words(mine):
             places = self.sets_by_word.get(word, ())
@@ -125,7 +127,7 @@ class _Leaders:
                         yield other
 
     def _rarest_words(self, mine: frozenset[str]) -> list[str]:
-        """Return the rarest words, enough that every set that overlaps by the threshold contains one of them."""
+        """Return the rarest words of a set: so many that each set that overlaps it by the threshold contains one."""
         count = len(mine) - ceil(self.threshold * len(mine) - _SLACK) + 1 if self.threshold <= 1 else 0
         return sorted(mine, key=lambda word: (self.times[word], word))[: max(0, count)]
 
@@ -144,16 +146,16 @@ SETTINGS = ("agreement_weight", "overlap_weight", "high", "low", "agree", "disag
 
 
 def convergence(replies: Iterable[Any], settings: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return score, ratio, stability, level and keyword counts; None for fewer than two replies with text.
+    """Return the score, ratio, stability, level and keyword counts of replies, or None for fewer than two texts.
 
-    Score = agreement_weight × agreement ratio + overlap_weight × stability, where the ratio is agreement words over
-    agreement and disagreement words, and stability the mean pairwise Jaccard overlap. Without any such word the ratio
-    is "N/A" and the score is the stability alone. Numbers are rounded to four decimals before they are compared with
-    the thresholds, so that score and level are consistent. Weights, words and thresholds come from the settings; raises
-    ValueError if one of SETTINGS is missing.
+    The score is agreement_weight × ratio + overlap_weight × stability. The ratio is the number of agreement words,
+    divided by the number of agreement and disagreement words. The stability is the mean Jaccard overlap of all pairs of
+    texts. If no such word occurs, the ratio is "N/A", and the score is the stability. The score is rounded to four
+    decimals before it is compared with the thresholds, so that score and level are consistent. The weights, words and
+    thresholds come from `settings`. Raises ValueError if one of SETTINGS is missing.
 
-    Source: the convergence check of Mysti's brainstorm mode (`BrainstormManager._assessConvergence`), counting whole
-    words, and without its neutral 0.5 for texts without keywords.
+    Source: the convergence check in the brainstorm mode of Mysti (`BrainstormManager._assessConvergence`). Unlike
+    Mysti, this function counts whole words, and does not use a neutral 0.5 for texts without keywords.
     """
     texts = [text for text in map(_text, replies) if text]
     if len(texts) < 2:
@@ -191,7 +193,7 @@ def _text(reply: Any) -> str:
 
 
 def _count(texts: list[str], keywords: Iterable[str]) -> int:
-    """Count the occurrences of keywords in all texts, as whole words ("disagree" is not "agree")."""
+    """Return how often the keywords occur in the texts as whole words. "disagree" does not count as "agree"."""
     return sum(len(_keyword_pattern(word).findall(text)) for word in keywords if word.strip() for text in texts)
 
 
@@ -200,7 +202,7 @@ def _keyword_pattern(keyword: str) -> re.Pattern[str]:
     return re.compile(rf"(?<!\w){phrase}(?!\w)", re.IGNORECASE)
 
 
-MIN_NEW_WORDS: Final = 5  # words
+MIN_NEW_WORDS: Final = 5
 
 
 def find_new_items(
@@ -210,11 +212,13 @@ def find_new_items(
     min_words: int = MIN_NEW_WORDS,
     clean_text: Callable[[str], str] = str,
 ) -> list[dict[str, Any]]:
-    """Return a record for each reply of `later`: `member`, `status`, `new` and `alike`.
+    """Return a record for each reply of `later`, with `member`, `status`, `new` and `alike`.
 
-    `new` are the items of the list `field` with at least `min_words` words that do not occur in the member's reply in
-    `earlier`; `clean_text` removes words that do not count. `alike` has the Jaccard overlap of each text field with the
-    earlier one. A failed reply has nothing new; without an earlier reply, everything is new.
+    `new` lists the items of the list `field` that contain at least `min_words` words absent from the member's reply in
+    `earlier`. Words that `clean_text` removes do not count. If the member has no successful reply in `earlier`, all
+    words are new. A failed reply in `later` has no new items.
+
+    `alike` maps each text field to its Jaccard overlap with the same field of the earlier reply.
     """
     earlier_by_member = {
         reply["member"]: reply for reply in earlier if isinstance(reply, Mapping) and _has_answer(reply)
@@ -251,7 +255,7 @@ def _data(reply: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _count_new_words(item: Any, known: frozenset[str], clean_text: Callable[[str], str]) -> int:
-    """Count the distinct words of an item that are not known."""
+    """Return the number of distinct words of an item that are not in `known`."""
     return len(words(clean_text("\n".join(_texts(item)))) - known)
 
 

@@ -1,7 +1,8 @@
 """Validates regular expressions from files and models, and searches texts with them.
 
-Uses RE2, whose search time is linear in the text for any pattern and whose memory is bounded. Unsupported syntax is
-rejected with a reason. For the rationale and measurements, see docs/decisions/019-patterns.md.
+The engine is RE2. Its search time is linear in the length of the text for any pattern, and its memory is bounded.
+Syntax that RE2 does not support is rejected with a reason. docs/decisions/019-patterns.md contains the rationale and
+measurements.
 """
 
 from __future__ import annotations
@@ -14,28 +15,28 @@ from typing import Any, Final
 
 Hit = tuple[int, str]
 TEXT_CAP: Final = 200_000
-"""Characters of a text that are searched; the rest is ignored."""
+"""The number of characters of a text that are searched. The rest of the text is ignored."""
 
 MAX_PATTERN: Final = 500  # characters
-MAX_STATES: Final = 600  # of the automaton over bytes: one for each character, class and round of a repetition
-MEMORY: Final = 8 << 20  # bytes for an automaton over all characters
+MAX_STATES: Final = 600  # of the automaton over bytes, with one for each character, class and repetition
+MEMORY: Final = 8 << 20  # bytes for the automaton over all characters
 _SURROGATES: Final = re.compile("[\ud800-\udfff]")
 _WIDE: Final = re.compile(r"[^\x00-\xff]|\\x\{[0-9a-fA-F]{3,}\}")
 _UNSUPPORTED: Final = "look-around, back references, atomic groups and possessive repeats are not supported"
-_REASONS: Final = {  # the beginning of RE2's message, and an explanation
+_REASONS: Final = {  # explanations, keyed by the beginning of RE2's message
     "invalid perl operator": _UNSUPPORTED,
-    "invalid escape sequence": r"there are no back references, the end of the text is `\z`, and é is `\x{e9}`",
+    "invalid escape sequence": r"back references are not supported; write `\z` for the end of a text, `\x{e9}` for é",
     "bad repetition operator": _UNSUPPORTED,
-    "invalid repetition size": "a part may repeat at most 1,000 times, with nested repetitions multiplied",
+    "invalid repetition size": "a part may repeat at most 1,000 times, and nested repetitions multiply",
     "pattern too large": "it repeats too much, or has too many classes of letters",
 }
 
 
 def find_hits(pattern: str, text: str, seconds: float, *, ignore_case: bool = True) -> list[Hit]:
-    """Return offset and text of each non-empty match in the first TEXT_CAP characters.
+    """Return the offset and the text of each non-empty match in the first TEXT_CAP characters.
 
-    Raises ValueError for an invalid pattern, and TimeoutError if the search takes longer than `seconds` of this
-    thread's CPU time.
+    Raises ValueError for an invalid pattern, and TimeoutError if the search takes more than `seconds` of CPU time in
+    this thread.
     """
     until = time.thread_time() + seconds
     occurrences = []
@@ -48,7 +49,7 @@ def find_hits(pattern: str, text: str, seconds: float, *, ignore_case: bool = Tr
 
 
 def find_lines(pattern: str, lines: Iterable[str], seconds: float) -> Iterator[tuple[int, str]]:
-    """Yield number and text of each line whose first TEXT_CAP characters match the pattern; case matters.
+    """Yield the number and the text of each line in which the first TEXT_CAP characters contain a match. Case matters.
 
     Raises ValueError for an invalid pattern, and TimeoutError when `seconds` have passed.
     """
@@ -61,12 +62,12 @@ def find_lines(pattern: str, lines: Iterable[str], seconds: float) -> Iterator[t
 
 
 def occurs(pattern: str, text: str) -> bool:
-    """Whether the pattern occurs in the text; case matters. Raises ValueError for an invalid pattern."""
+    """Whether the pattern matches anywhere in the text. Case matters. Raises ValueError for an invalid pattern."""
     return bool(_compile(pattern, False).search(_replace_surrogates(text)))
 
 
 def distinct_words(hits: Iterable[Hit]) -> list[str]:
-    """Return the distinct texts of hits by position; of those that differ only in case, the first."""
+    """Return the distinct texts of hits, ordered by position. Of texts that differ only in case, keep the first."""
     words: dict[str, str] = {}
     for _, hit in sorted(hits):
         words.setdefault(hit.casefold(), hit)
@@ -74,7 +75,7 @@ def distinct_words(hits: Iterable[Hit]) -> list[str]:
 
 
 def rejection_reason(pattern: str) -> str | None:
-    """Return why a regular expression is rejected; None if it is valid."""
+    """Return why a regular expression is rejected, or None if it is valid."""
     try:
         _compile(pattern, True)
     except ValueError as error:
@@ -101,19 +102,22 @@ def _compile(pattern: str, ignore_case: bool) -> Any:
         raise ValueError(
             f"`{quoted}` is not a regular expression: {reason}{f'; {explanation}' if explanation else ''}"
         ) from None
-    # without counted repeats the length limit is sufficient
+    # in a pattern without counted repetitions, MAX_PATTERN limits the states as well
     if "{" in pattern and _states(re2, pattern, compiled.programsize) > MAX_STATES:
-        message = f"`{quoted}` expands to more than {MAX_STATES} characters, classes and rounds of repetitions"
-        raise ValueError(f"{message}; repeat less, or split it into two patterns")
+        message = f"`{quoted}` has more than {MAX_STATES} characters and classes after its repetitions are expanded"
+        raise ValueError(f"{message}; use fewer repetitions, or split the pattern in two")
     return compiled
 
 
 def _states(re2: Any, pattern: str, otherwise: int) -> int:
-    """Return the size of the automaton over bytes, in which a class of letters counts once."""
+    """Return the number of states of the automaton over bytes, in which a class of letters counts as one.
+
+    If the pattern is invalid over bytes, return `otherwise`.
+    """
     narrow = _WIDE.sub("\xff", pattern).encode("latin-1")
     try:
         return int(re2.compile(narrow, _options(re2, True, latin=True)).programsize)
-    except re2.error:  # a range that is invalid in bytes
+    except re2.error:  # for example, a range of characters may be invalid over bytes
         return otherwise
 
 
@@ -129,14 +133,15 @@ def _options(re2: Any, ignore_case: bool, *, latin: bool = False) -> Any:
 
 
 def _replace_surrogates(text: str) -> str:
-    """Replace surrogates, which RE2 cannot search; the length stays the same."""
+    """Return the text with surrogates replaced, because RE2 cannot search them. The length stays the same."""
     return text if text.isascii() else _SURROGATES.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def _translate_pattern(pattern: str) -> str:
-    """Translate `\\w`, which is ASCII only in RE2, to the letters and digits of every script.
+    """Return the pattern with `\\w` and `\\W` translated, so that they apply to the letters and digits of every script.
 
-    Raises ValueError for what cannot be translated: `\\b` next to a letter outside ASCII, `\\W` inside brackets.
+    In RE2, they only apply to ASCII. Raises ValueError for `\\b` next to a letter outside ASCII and for `\\W` inside
+    brackets, which cannot be translated.
     """
     parts: list[str] = []
     in_brackets = False
@@ -147,8 +152,10 @@ def _translate_pattern(pattern: str) -> str:
             end = pattern.find("\\E", at)
             piece = pattern[at : end + 2 if end >= 0 else None]
         elif piece == "\\b" and not in_brackets and (letter := _adjacent_non_ascii(pattern, at)):
-            message = f"`\\b` next to `{letter}` is not supported: it only knows the letters a to z, digits and `_`"
-            raise ValueError(f"`{pattern}`: {message}; write `(?:^|\\W)` before, `(?:\\W|$)` after")
+            message = (
+                f"`\\b` next to `{letter}` is not supported, because it only knows the letters a to z, digits and `_`"
+            )
+            raise ValueError(f"`{pattern}`: {message}; write `(?:^|\\W)` before a word, and `(?:\\W|$)` after it")
         elif piece == "\\W" and in_brackets:
             raise ValueError(f"`{pattern}`: `\\W` is not supported inside brackets")
         parts.append(_WORDS.get((piece, in_brackets), piece))
@@ -157,7 +164,9 @@ def _translate_pattern(pattern: str) -> str:
             if pattern[at + 1 : at + 2] == "^":
                 piece = "[^"
                 parts[-1] = piece
-            if pattern[at + len(piece) : at + len(piece) + 1] == "]":  # a first `]` is a member of the class
+            if (
+                pattern[at + len(piece) : at + len(piece) + 1] == "]"
+            ):  # a `]` right after the opening bracket belongs to the class
                 parts.append("]")
                 at += 1
         elif piece == "]":
@@ -174,6 +183,6 @@ _WORDS: Final = {
 
 
 def _adjacent_non_ascii(pattern: str, at: int) -> str:
-    """Return the letter outside ASCII before or after the `\\b` at an offset, if there is one."""
+    """Return the non-ASCII letter right before or after the `\\b` at an offset, or else ""."""
     beside = (pattern[at - 1 : at], pattern[at + 2 : at + 3])
     return next((sign for sign in beside if sign and not sign.isascii() and sign.isalnum()), "")

@@ -1,6 +1,6 @@
-"""Validates the names of artifacts before they are used, since a run's files may be untrusted.
+"""Validates the names of artifacts before they are used, because a run's files may be untrusted.
 
-All names pass through it, whether a model, an author or an earlier record gives them.
+Every name is validated, whether it comes from a model, an author or an earlier record.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from skillrun.repository.paths import PathRefused
 from skillrun.store.state import STATE
 from skillrun.types.schemas import quote_value
 
-INBOX: Final = ".run/inbox"  # answers of users, until the run takes them
+INBOX: Final = ".run/inbox"  # answers of users, until the run reads them
 SUMMARIES: Final = "summaries"
 FORBIDDEN_NAMES: Final = frozenset({".git", ".hg", ".svn", ".bzr", ".jj", ".sl", "head"})
-"""Names that make a folder a repository for version control, which may execute its hooks; `HEAD` makes a bare one."""
-MAX_PART_BYTES: Final = 240  # bytes: the limit of file systems, less the parts of temporary names
+"""Names that turn a folder into a repository, whose hooks version control may execute. `HEAD` makes a bare one."""
+MAX_PART_BYTES: Final = 240  # bytes: the limit of file systems, minus what temporary names add
 
 
 def normalize_artifact_name(name: str) -> str:
@@ -52,7 +52,10 @@ def normalize_artifact_name(name: str) -> str:
 
 
 def variant_names(path: str) -> Iterator[str]:
-    """Yield `plan.new.md`, `plan.new-2.md` and so on, since the existing file may be a user's work."""
+    """Yield other names for a file: `plan.new.md`, `plan.new-2.md` and so on.
+
+    They are used if the existing file may be a user's work.
+    """
     stem, dot, suffix = path.rpartition(".")
     for number in count(1):
         new = "new" if number == 1 else f"new-{number}"

@@ -1,6 +1,7 @@
-"""Tracks which files the run has written and which a user has changed since, by the journal's `wrote` records.
+"""Tracks which files the run has written, and which of them a user has changed since.
 
-Validates all names, including recorded ones, so that none leads out of the run.
+The `wrote` records of the journal list the written files. All names are validated, including recorded ones, so that
+none leads out of the run.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from skillrun.types.schemas import quote_value
 
 WriteOutcome = Literal["written", "same", "kept", "conflict"]
 RefusalListener = Callable[[str], None]
-KEPT_PREFIX: Final = "kept/"  # address prefix of the notes that an edited artifact stays
+KEPT_PREFIX: Final = "kept/"  # address prefix of a note that says that an edited artifact stays
 
 
 class Refusals:
-    """Collects refused records, one line each, and passes them to listeners."""
+    """Collects messages about refused records, one line each, and passes them to listeners."""
 
     def __init__(self) -> None:
         self._lines: dict[str, None] = {}
@@ -32,7 +33,7 @@ class Refusals:
         return list(self._lines)
 
     def listen(self, listener: RefusalListener) -> None:
-        """Pass past and future refusals to the listener."""
+        """Pass all refusals, past and future, to the listener."""
         self._listeners.append(listener)
         for line in self._lines:
             listener(line)
@@ -45,11 +46,11 @@ class Refusals:
 
 
 class Artifacts:
-    """The artifacts of a run. Read-only without a journal."""
+    """The artifacts of a run. They are read-only if no journal is given."""
 
     def __init__(self, files: Files, journal: Journal | None, refusals: Refusals) -> None:
         self._files, self._journal, self._refusals = files, journal, refusals
-        self._written: dict[str, list[str]] = {}  # hashes by artifact, the latest last
+        self._written: dict[str, list[str]] = {}  # hashes keyed by artifact, the latest last
         self.put_now: set[str] = set()
         """The artifacts that this evaluation has written."""
         for entry in journal.entries("wrote") if journal is not None else ():
@@ -65,9 +66,9 @@ class Artifacts:
         return normalize_artifact_name(name)
 
     def text(self, name: str, number: int = 0) -> str | None:
-        """Return the text of an artifact or, with the number of a finished round, its text in that round.
+        """Return the text of an artifact, or its text in the finished round `number` if this is not 0.
 
-        None if it is missing, or if it is refused, which is reported.
+        Returns None if the file is missing or refused. A refusal is reported.
         """
         try:
             content = read_content(
@@ -80,7 +81,7 @@ class Artifacts:
         return None if content is None else sanitize(content.decode("utf-8", "replace"))
 
     def has(self, name: str) -> bool:
-        """Whether an artifact exists; False if it is refused, which is reported."""
+        """Whether an artifact exists. A refused artifact is reported and does not count."""
         try:
             return self._files.has(normalize_artifact_name(name))
         except PathRefused as error:
@@ -90,7 +91,7 @@ class Artifacts:
         return False
 
     def list_names(self) -> list[str]:
-        """Return the existing files that the run has written."""
+        """Return the names of the artifacts that the run has written and that still exist."""
         return [name for name in self._written if self.has(name)]
 
     def list_edited(self) -> list[str]:
@@ -111,9 +112,9 @@ class Artifacts:
     async def put(self, name: str, text: str) -> WriteOutcome:
         """Write an artifact, unless a user has changed the existing file.
 
-        `kept`: the run has written this text before and the user has edited it; the user's version stays, also when the
-        round ends.
-        `conflict`: the text is new, and nothing was written. The hash is recorded before the file is written.
+        If a user has changed the file, nothing is written. The result is then `kept` if the run has written this text
+        before: the user's version stays, even when the round ends. It is `conflict` if the text is new. The hash is
+        recorded before the file is written.
         """
         current = self._digest(normalize_artifact_name(name))
         self.put_now.add(name)
@@ -143,7 +144,10 @@ class Artifacts:
             await self._journal.record("note", f"{KEPT_PREFIX}{name}", sha256_of(content), {})
 
     async def replace(self, name: str, text: str) -> None:
-        """Overwrite an artifact. Recorded after the write, so that a kill in between does not keep the old text."""
+        """Overwrite an artifact.
+
+        The new text is recorded after the write, so that a kill in between does not make the run keep the old text.
+        """
         self.write_user_file(name, text)
         await self._record_write(name, sha256_of(text), text)
 
@@ -152,7 +156,7 @@ class Artifacts:
         self._files.write(normalize_artifact_name(name), text)
 
     def create_form(self, name: str, text: str) -> bool:
-        """Write a file for the user to fill in, unless it exists; returns whether it was written."""
+        """Write a file for the user to fill in, unless the file exists. Return whether it was written."""
         return self._files.write_new(normalize_artifact_name(name), text)
 
     def remove(self, name: str) -> None:
@@ -165,7 +169,7 @@ class Artifacts:
         self._files.make_folder(normalize_artifact_name(name))
 
     def prune(self, current: set[str]) -> None:
-        """Remove the artifacts that an earlier evaluation wrote and this one did not, unless a user changed them."""
+        """Remove the artifacts that the run wrote and that are not in `current`, unless a user has changed them."""
         for name in self.list_names():
             if name not in current and self.is_unmodified(name):
                 self._files.remove(name)
@@ -173,8 +177,11 @@ class Artifacts:
     # rounds
 
     def move(self, name: str, target: str, *, copy: bool = False) -> None:
-        """Move a file to a finished round. It is copied with `copy`, and if a user has changed and keeps it; a user's
-        file at `target` is renamed."""
+        """Move a file to a finished round.
+
+        The file is copied instead if `copy` is set, or if a user has changed the file and keeps it. A user's file at
+        `target` is renamed.
+        """
         try:
             exists = self._files.has(name)
         except PathRefused as error:

@@ -1,6 +1,6 @@
-"""The base of all journals: chains records, commits concurrent ones together, indexes and finds them.
+"""The base class of all journals: chains and indexes records, commits concurrent records together, finds records.
 
-A subclass stores rows (`_persist`) and returns one (`_row`). Knows nothing of files or databases.
+A subclass stores rows (`_persist`) and reads a row (`_row`). This module knows nothing about files or databases.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from skillrun.store.rows import (
 from skillrun.syntax.diagnostics import SkillrunError
 
 REUSED_SUFFIX = "/again"
-"""The end of the address of a note that makes an earlier prompt at an address the current one again."""
+"""The end of the address of a note. The note makes an earlier prompt at the address the current prompt again."""
 
 
 class Index:
-    """The numbers of the records, and the head of the chain."""
+    """An index of the journal's records by number, and the head of their chain."""
 
     def __init__(self) -> None:
         self.count, self.chain = 0, NO_CHAIN
@@ -78,7 +78,10 @@ RESTORE_HINT: Final = (
 )
 DISK_HINT: Final = "check the permissions of its folder and the free disk space"
 _EXTERNAL_KINDS: Final = frozenset({"tried", "reply", "failed", "tool", "answer"})
-"""Results from outside that would have to be requested again; kept even if the journal could not be written."""
+"""Kinds of records that contain results from outside, which would have to be requested again.
+
+They are kept even if the journal could not be written.
+"""
 
 
 def accept_any_body(_kind: str, _body: Body) -> bool:
@@ -88,23 +91,26 @@ def accept_any_body(_kind: str, _body: Body) -> bool:
 class ChainedJournal(ABC):
     """A `Journal` whose records are linked by their hashes.
 
-    After a failed write it refuses new records, so that no call is sent. Results of running calls are still kept, and
-    written with the failed records as soon as possible, unless the run is lost.
+    After a failed write, the journal refuses new records, so that no new call is sent. It still keeps the results of
+    running calls, and writes them with the failed records as soon as possible, unless the run is lost.
     """
 
     def __init__(self, index: Index, fits: BodyCheck = accept_any_body, warning: str = "") -> None:
-        """`fits` checks every body that is read: an untrusted journal may have an intact chain."""
+        """`fits` checks every body that is read, because an untrusted journal may have an intact chain."""
         self._index, self._fits = index, fits
         self.warning = warning
         self._pending: list[JournalRow] = []
         self._commits = 0
         self._failure = ""
         self._lost: LeaseLost | None = None
-        self._torn = False  # by an interrupt or a bug in a commit: how much was written is unknown
+        self._torn = False  # a commit was interrupted: how much it wrote is unknown
 
     @abstractmethod
     def _persist(self, rows: Sequence[JournalRow]) -> None:
-        """Make rows durable, all or none. Raises OSError if that fails, LeaseLost if it is not allowed."""
+        """Make rows durable, all or none.
+
+        Raises OSError if they cannot be written, LeaseLost if they may not be written.
+        """
 
     @abstractmethod
     def _row(self, seq: int) -> JournalRow:
@@ -114,13 +120,13 @@ class ChainedJournal(ABC):
         """Called before a call is sent. Raises LeaseLost if the run has moved."""
 
     def _check_rows(self, rows: Sequence[JournalRow]) -> None:  # noqa: B027 (optional)
-        """Called before rows are stored. Raises LeaseLost if they must not be."""
+        """Called before rows are stored. Raises LeaseLost if they must not be stored."""
 
     def _attest(self, rows: Sequence[JournalRow]) -> None:  # noqa: B027 (optional)
-        """Called after rows were stored and indexed: record how many there are."""
+        """Record how many rows there are. Called after rows were stored and indexed."""
 
     def _undo(self) -> None:  # noqa: B027 (optional)
-        """Called after a failed commit: roll it back."""
+        """Roll back a failed commit."""
 
     def close(self) -> None:
         """Commit pending records."""
@@ -138,7 +144,7 @@ class ChainedJournal(ABC):
         self.check()
 
     def check(self) -> None:
-        """Raises JournalUnwritable if a record could not be written, LeaseLost if none may be written."""
+        """Raises JournalUnwritable if a record could not be written, LeaseLost if this process may not write any."""
         if self._lost is not None:
             raise LeaseLost(self._lost.message, self._lost.next_step)
         if self._failure:
@@ -147,9 +153,10 @@ class ChainedJournal(ABC):
             )
 
     def write_error(self) -> SkillrunError | None:
-        """Return why the journal could not be written, whether replies are lost, and a hint; None if it could.
+        """Return an error if a write to the journal has failed; None if none has.
 
-        Tries once more to write it.
+        Tries once more to write the pending records. The error says why the write failed, whether replies are lost, and
+        what to do.
         """
         if not self._failure or self._lost is not None:
             return self._lost
@@ -162,9 +169,9 @@ class ChainedJournal(ABC):
         return JournalUnwritable(f"the journal could not be written ({self._failure}); {consequence}", DISK_HINT)
 
     def restore(self, rows: Sequence[JournalRow]) -> None:
-        """Copy the verified records of another journal unchanged; this one must be empty.
+        """Copy the verified records of another journal, unchanged, to this one, which must be empty.
 
-        Raises JournalUnwritable, LeaseLost, and then keeps nothing.
+        Raises JournalUnwritable, LeaseLost, and then copies nothing.
         """
         assert self.is_empty
         self._pending = list(rows)
@@ -172,7 +179,7 @@ class ChainedJournal(ABC):
         self.check()
 
     def find(self, kind: Kind, address: str, fingerprint: str) -> Body | None:
-        """Return the body of the latest such record."""
+        """Return the body of the latest record with this kind, address and fingerprint; None if there is none."""
         seq = self._index.latest.get((kind, address, fingerprint))
         return None if seq is None else self._entry(seq).body
 
@@ -185,7 +192,7 @@ class ChainedJournal(ABC):
         return list(self._index.unanswered)
 
     def latest_fingerprint(self, address: str) -> str:
-        """Return the fingerprint of the prompt that was last sent or reused at an address; empty for none."""
+        """Return the fingerprint of the prompt that was last sent or reused at an address; empty if there is none."""
         return self._index.present.get(address, "")
 
     @property

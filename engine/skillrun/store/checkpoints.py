@@ -1,6 +1,7 @@
-"""Named points around everything that must survive a kill: commits, renames, model calls. Active only in crash tests.
+"""Named points before and after commits, renames and model calls, at which crash tests kill the process.
 
-SKILLRUN_KILL_AT=<n> kills the process with SIGKILL at the n-th point; SKILLRUN_KILL_LOG=<file> lists those reached.
+SKILLRUN_KILL_AT=<n> kills the process with SIGKILL at the n-th point. SKILLRUN_KILL_LOG=<file> appends the name of each
+point that is reached to the file.
 """
 
 import os

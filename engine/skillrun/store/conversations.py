@@ -1,6 +1,6 @@
 """Reads the conversations of members from a journal: requests, tool results and replies.
 
-For views of a run. Needs none of its files, changes nothing, and leaves out invalid requests.
+Used by views of a run. Reads only the journal, changes nothing, and leaves out invalid requests.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from skillrun.store.journal_bodies import SentBody
 from skillrun.types.records import matches_record
 
 PER_ROUND_SUFFIX: Final = re.compile(r"@[\d.]+$")
-"""The end of the address of a step that asks again in each round."""
+"""The end of a step's address if the step asks again in each round."""
 _ADDRESS: Final = re.compile(r"(.+)/(\d+)\.(\d+)")
 
 
@@ -33,8 +33,8 @@ class ToolUse:
 class ConversationTurn:
     """One call of a conversation.
 
-    `times` counts its replies, in runs that repeat calls; `reply` is the last one. `is_exact`: the request has the
-    fingerprint that it was recorded with.
+    `reply` is the last reply. `times` is the number of replies, since a run can repeat calls. `is_exact` says whether
+    the request still has the fingerprint with which it was recorded.
     """
 
     address: str
@@ -49,7 +49,7 @@ class ConversationTurn:
     tried: tuple[str, ...] = ()
     tools: tuple[ToolUse, ...] = ()
     asks_again: str = ""
-    """The text of a turn that asks for a better reply than the previous one."""
+    """The text of the prompt, if it asks for a better reply than the previous one."""
 
     @property
     def status(self) -> str:
@@ -59,14 +59,14 @@ class ConversationTurn:
 
 @dataclass(frozen=True)
 class Conversation:
-    """The turns of one attempt of a member, from its first prompt.
+    """The turns of one attempt of a member, beginning with its first prompt.
 
-    An address may have had several first prompts, in later rounds and after edits: this is number `version` of them, in
-    order of last use.
+    Each first prompt at an address begins another version of the conversation, for example in a later round or after an
+    edit. Versions are numbered in order of their last use.
     """
 
     address: str
-    """The address of its calls, without turn and attempt."""
+    """The address of the conversation's calls, without turn and attempt."""
     attempt: int
     turns: tuple[ConversationTurn, ...]
     version: int = 1
@@ -78,7 +78,7 @@ class Conversation:
 
     @property
     def path(self) -> str:
-        """Its path in the workflow, with the member last."""
+        """The conversation's path in the workflow, with the member last."""
         return self.address.partition("/")[2]
 
     @property
@@ -96,7 +96,10 @@ class Conversation:
 
     @property
     def _member_index(self) -> int:
-        """A member with its own model has it after an `@`, and the model's name may contain slashes."""
+        """The index of the segment in which the member begins.
+
+        If the member has a separate model, the model's name follows an `@` and may contain slashes.
+        """
         segments = self._segments
         on_models = (
             at for at, segment in enumerate(segments) if "@" in segment and not PER_ROUND_SUFFIX.search(segment)
@@ -119,7 +122,7 @@ class Conversation:
 def read_conversations(journal: Journal) -> tuple[list[Conversation], int]:
     """Return all conversations in order of their start, and the number of invalid requests. Raises SkillrunError."""
     sent: dict[tuple[str, str], JournalEntry] = {}
-    used: dict[tuple[str, str], int] = {}  # the last record that makes a prompt the current one
+    used: dict[tuple[str, str], int] = {}  # number of the last record that makes a prompt current
     for entry in journal.entries("sent"):
         sent.setdefault((entry.address, entry.fingerprint), entry)
         used[entry.address, entry.fingerprint] = entry.seq
@@ -169,7 +172,7 @@ def _message_texts(messages: Sequence[Message]) -> list[tuple[str, list[str]]]:
 
 
 def _complete_turns(turns: Sequence[ConversationTurn]) -> tuple[ConversationTurn, ...]:
-    """Return the turns in order, with tool results that only the next prompt contains, and texts of repair turns."""
+    """Return the turns in order, with texts of repair turns and tool results that only the next prompt contains."""
     ordered = sorted(turns, key=lambda turn: turn.number)
     completed = []
     for previous, turn, following in zip([None, *ordered], ordered, [*ordered[1:], None], strict=False):
@@ -185,7 +188,7 @@ def _complete_turns(turns: Sequence[ConversationTurn]) -> tuple[ConversationTurn
 
 
 def _tool_results(request: Request) -> Iterator[tuple[str, str]]:
-    """Yield the tool results in a prompt, by the id of the call."""
+    """Yield the tool results in a prompt, each with the id of its tool call."""
     for message in request.messages:
         if message.role == "tool":
             yield message.call_id, "\n\n".join(block.text for block in message.blocks)
@@ -193,7 +196,7 @@ def _tool_results(request: Request) -> Iterator[tuple[str, str]]:
 
 @dataclass(frozen=True)
 class _CallOutcomes:
-    """The results of calls, by address and fingerprint."""
+    """The results of calls, keyed by address and fingerprint."""
 
     journal: Journal
     times: dict[tuple[str, str], int] = field(default_factory=dict)

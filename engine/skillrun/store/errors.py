@@ -1,4 +1,4 @@
-"""Errors of a run's files, and the pause of a run."""
+"""The error for a file of a run that cannot be accessed, and the exception that pauses a run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ OS_ERROR_HINTS: Final[Mapping[int, str]] = {
     errno.EROFS: "make the disk writable",
     errno.EIO: "check the disk for errors",
     errno.EISDIR: "move the folder with this name away",
-    errno.ENOTDIR: "move the file with the name of its folder away",
+    errno.ENOTDIR: "move away the file that has the name of its folder",
 }
 
 
@@ -30,7 +30,7 @@ class WaitingForUser(Exception):
         self.reason = reason
         self.next_step = next_step
         self.pause_type = pause_type
-        """`exit` if the user has to act outside of the run, such as fill in a file."""
+        """`exit` if the user has to act outside of the run, for example to fill in a file."""
 
 
 def file_error(error: OSError) -> SkillrunError:

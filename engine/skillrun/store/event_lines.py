@@ -1,4 +1,4 @@
-"""Events as lines of JSON in a transcript. Only valid events are read back."""
+"""Formats events as lines of JSON for a transcript, and parses such lines. Invalid events are not returned."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def format_event_line(event: Event) -> str:
 
 
 def parse_event_line(line: bytes | str) -> Record | None:
-    """Parse the event of a line; None if it is not an event, or lacks a field of its kind."""
+    """Parse the event in a line. Return None if the line is not an event, or if a field is missing or invalid."""
     try:
         event = json.loads(line)
     except (ValueError, RecursionError):

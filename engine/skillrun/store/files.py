@@ -1,7 +1,7 @@
-"""The files of a run: artifacts, summaries, rounds and state by name, each written whole or not at all.
+"""The files of a run: artifacts, summaries, rounds and state. Each file is written completely or not at all.
 
-A protocol; `local/local_files.py` keeps them in the folder of the run, `memory.py` in memory. The contract is
-`tests/contract/test_files.py`. Knows neither the content of a file nor who wrote it.
+`Files` is a protocol. `local/local_files.py` keeps the files in the folder of the run, and `memory.py` in memory. The
+contract is `tests/contract/test_files.py`. This module knows neither what a file contains nor who wrote it.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ from skillrun.repository.paths import PathRefused
 from skillrun.syntax.diagnostics import SkillrunError, did_you_mean
 from skillrun.types.schemas import quote_value
 
-LARGEST: Final = 50_000_000  # bytes of a file
+LARGEST: Final = 50_000_000  # maximum bytes of a file
 
 
 class FileChanged(Exception):
-    """A file has changed since its new content was made."""
+    """A file has changed since the content that should replace it was made."""
 
 
 class Files(Protocol):
-    """Files and folders in a run's folder, by names relative to it, with `/` and without `..`.
+    """The files and folders of a run. Names are relative to the run's folder, with `/` and without `..`.
 
-    A name that leads out of the run, or to a file that cannot be part of it, raises PathRefused; one that a file system
-    does not allow, or that belongs to another kind of entry, raises OSError. A file is stored when `write` returns, and
-    after a kill at any moment a name has its old content or its new one. Writes and moves raise LeaseLost if the
-    process has lost the run.
+    A name that leads out of the run, or to a file that cannot be part of a run, raises PathRefused. A name that the
+    file system does not allow, or that belongs to another kind of entry, raises OSError. A file is stored when `write`
+    returns. After a kill at any moment, a file has either its old or its new content. Writes and moves raise LeaseLost
+    if the process has lost the run.
     """
 
     path: Path
-    """Their location, for messages only: nothing is opened by it."""
+    """The location of the files, for messages only. It is not used to open files."""
 
     def has(self, name: str) -> bool:
         """Whether a file exists. Raises IsADirectoryError for a folder, PathRefused for any other kind of entry."""
@@ -47,28 +47,33 @@ class Files(Protocol):
     def is_folder(self, name: str) -> bool: ...
 
     def is_taken(self, name: str) -> bool:
-        """Whether anything has this name."""
+        """Whether a file, a folder or any other entry has this name."""
         ...
 
     def read(self, name: str, limit: int = LARGEST) -> bytes:
-        """Return the content of a file: at most `limit` bytes, plus one if it is larger. Raises FileNotFoundError."""
+        """Return at most `limit` bytes of a file, or one byte more if the file is larger. Raises FileNotFoundError."""
         ...
 
     def entries(self, name: str = ".") -> list[tuple[str, EntryKind]]:
-        """Return the names in a folder, sorted, with their kinds."""
+        """Return the name and the kind of each entry in a folder, sorted by name."""
         ...
 
     def matching(self, pattern: str) -> list[str]:
-        """Return the files that match a glob or have that name, sorted by their parts; links are left out."""
+        """Return the files that match a glob, or whose name is literally the glob, sorted by path parts.
+
+        Links are left out.
+        """
         ...
 
     def write(self, name: str, content: str | bytes, *, precondition: Callable[[], None] = lambda: None) -> None:
-        """Replace a file, or create it and its parent folders. `precondition` is called at the last moment; if it
-        raises FileChanged, the file stays."""
+        """Replace a file, or create it and its parent folders.
+
+        `precondition` is called at the last moment. If it raises FileChanged, the file stays unchanged.
+        """
         ...
 
     def write_new(self, name: str, content: str | bytes) -> bool:
-        """Write a file unless the name is taken; returns whether it was written."""
+        """Write a file unless its name is taken. Return whether it was written."""
         ...
 
     def move(self, name: str, target: str) -> None:
@@ -88,7 +93,7 @@ class Files(Protocol):
         ...
 
     def remove_leftovers(self) -> None:
-        """Remove the leftovers of killed writes. Only for the holder of the run."""
+        """Remove the temporary files of killed writes. Only the holder of the run may call this."""
         ...
 
 
@@ -130,10 +135,10 @@ def walk_folders(folder: SearchableFolder) -> Iterator[str]:
 
 
 def sha256_of(content: str | bytes) -> str:
-    """Return the SHA-256 as 64 hexadecimal digits; a text is hashed as it would be written."""
+    """Return the SHA-256 as 64 hexadecimal digits. A text is hashed in the encoding in which it is written."""
     return hashlib.sha256(encode(content)).hexdigest()
 
 
 def encode(content: str | bytes) -> bytes:
-    """Encode as UTF-8. A lone surrogate, which a model's reply can contain, becomes a question mark."""
+    """Encode a text as UTF-8. A lone surrogate, which a model's reply can contain, becomes a question mark."""
     return content.encode("utf-8", "replace") if isinstance(content, str) else content

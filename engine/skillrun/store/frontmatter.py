@@ -36,7 +36,7 @@ class _Dumper(yaml.CSafeDumper):
         return True
 
 
-# Characters that the reader refuses, a terminal interprets or a user cannot see; escaped between double quotes.
+# Escaped in double quotes: characters that the reader refuses, a terminal interprets or a user cannot see.
 _ESCAPED: Final = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\uffff]"
     r"|[\U000e0000-\U000e007f]"
@@ -62,7 +62,7 @@ _short_style = lru_cache(maxsize=4096)(_style)  # the state is written often, an
 
 
 def _needs_quotes(value: str) -> bool:
-    """Whether YAML 1.2 reads it as another type, even as a number that is too large."""
+    """Whether YAML 1.2 reads the text as another type, including a number that is too large."""
     return not isinstance(plain_value(value), str) or is_numeral(value)
 
 
@@ -70,9 +70,9 @@ _Dumper.add_representer(str, _text)
 
 
 class FrontmatterHandler(BaseHandler):
-    """A handler for python-frontmatter with skillrun's own YAML, which preserves every byte.
+    """A python-frontmatter handler that uses skillrun's YAML and preserves every byte.
 
-    For loading it needs the `source` of the file, and keeps the positions of the loaded values.
+    Loading needs the `source` of the file. The handler keeps the positions of the loaded values.
     """
 
     FM_BOUNDARY = re.compile(r"^---[ \t]*(?:\n|\Z)", re.MULTILINE)
@@ -110,21 +110,21 @@ def to_frontmatter(data: Mapping[str, Any], body: str = "") -> str:
 
 @lru_cache(maxsize=64)  # most of a state stays the same
 def _entry(marshalled: bytes) -> str:
-    """Return the lines of one frontmatter entry, which do not depend on the others."""
+    """Return the lines of one frontmatter entry. They do not depend on other entries."""
     entry = marshal.loads(marshalled)  # noqa: S302 (it was dumped above)
     front = yaml.dump(dict([entry]), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
     return _ESCAPED.sub(lambda match: f"\\U{ord(match[0]):08x}", front)
 
 
 def as_yaml(data: Any) -> str:
-    """Format plain data as a YAML document that is not read back."""
+    """Format plain data as a YAML document for display. It is not read back."""
     return yaml.dump(plain_data(data), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=1 << 20).rstrip()
 
 
 def format_json_text(text: str) -> str:
     """Format a text that is a JSON object or list as YAML; return any other text unchanged.
 
-    Spaces at line ends are left out, since YAML could not show a text that contains them as a block.
+    Spaces at line ends are left out, because YAML cannot show a text with such spaces as a block.
     """
     if not text.lstrip().startswith(("{", "[")):
         return text
@@ -151,14 +151,17 @@ def _strip_line_ends(value: Any) -> Any:
 
 
 def from_frontmatter(path: Path, content: bytes | None = None) -> tuple[dict[str, Any], str]:
-    """Read a file of `to_frontmatter`, or its `content` if given. Raises SkillrunError if it is invalid."""
+    """Return the data and the body of a file that `to_frontmatter` wrote, or of its `content` if given.
+
+    Raises SkillrunError if the file is invalid.
+    """
     file = RunFile.read(path, content)
     return file.data, file.body
 
 
 @dataclass(frozen=True)
 class RunFile:
-    """A file of frontmatter and body, with the positions of its values."""
+    """A file with frontmatter and a body, and the positions of the frontmatter's values."""
 
     front: Nodes
     data: dict[str, Any]
@@ -166,7 +169,7 @@ class RunFile:
 
     @classmethod
     def read(cls, path: Path, content: bytes | None = None, problems: Problems | None = None) -> RunFile:
-        """Read the file, or its `content` if given. Raises SkillrunError if it is invalid."""
+        """Read the file, or parse its `content` if given. Raises SkillrunError if the file is invalid."""
         problems, name = Problems() if problems is None else problems, str(path)
         source = read_source(path, name, problems) if content is None else decode_source(content, path, name, problems)
         file = cls._parse(source, problems) if source is not None else None
@@ -215,12 +218,12 @@ def render_problems(problems: Problems) -> str:
 
 
 def replace_surrogates(text: str) -> str:
-    """Return the text as it is read back after it was written: lone surrogates become U+FFFD."""
+    """Return the text as it is read back after a write: lone surrogates become U+FFFD."""
     return _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def plain_data(value: Any) -> Any:
-    """Convert to plain dicts and lists, so that it can be stored."""
+    """Convert a value to plain dicts, lists and scalars, so that it can be stored."""
     if isinstance(value, Mapping):
         return {str(key): plain_data(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple | set | frozenset):

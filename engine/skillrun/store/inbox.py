@@ -1,7 +1,7 @@
-"""Answers from outside of the process that holds a run: which questions wait, and a file for each answered list.
+"""Stores answers from other processes than the holder of a run, and finds the questions that wait for answers.
 
-Owns these files: the first writer of a file has answered, and no other overwrites it. `asking` asks the questions and
-uses the answers.
+Each list of questions has one answer file. The first process that writes the file has answered, and no other process
+overwrites it. `asking` asks the questions and uses the answers.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ KEYS: Final = ("answer", "answered_by", "confidence", "comment")
 
 @dataclass(frozen=True)
 class PendingQuestions:
-    """Unanswered questions of one step. `address` and `fingerprint` are those of the answers' record."""
+    """The unanswered questions of one step. `address` and `fingerprint` identify the record of the answers."""
 
     address: str
     fingerprint: str
@@ -43,12 +43,12 @@ class PendingQuestions:
 
     @property
     def key(self) -> str:
-        """Their key in prepared answers: phase and step."""
+        """The key of the questions in prepared answers: phase and step."""
         return self.address.partition("/")[2].rpartition("@")[0]
 
 
 def pending_questions(events: Iterable[Mapping[str, Any]]) -> list[PendingQuestions]:
-    """Return the unanswered questions of a run's last evaluation, by the events of its transcript."""
+    """Return the unanswered questions of a run's last evaluation, given the events of the run's transcript."""
     waiting: dict[str, PendingQuestions] = {}
     for event in events:
         match event.get("event"):
@@ -73,13 +73,16 @@ def pending_questions(events: Iterable[Mapping[str, Any]]) -> list[PendingQuesti
 
 
 class AnswerInbox:
-    """The answers that wait in a run's folder."""
+    """The answers in a run's folder that wait for the run to read them."""
 
     def __init__(self, files: Files) -> None:
         self._files = files
 
     def put(self, waiting: PendingQuestions, answers: Sequence[Answer]) -> bool:
-        """Store the answers, one for each question; False if they are already answered, and then nothing changes."""
+        """Store the answers, one for each question.
+
+        If the questions are already answered, change nothing and return False.
+        """
         kept = [{name: value for name, value in answer.items() if value not in (None, "")} for answer in answers]
         text = json.dumps({"address": waiting.address, "answers": kept}, ensure_ascii=False, indent=1)
         return self._files.write_new(_name(waiting.address, waiting.fingerprint), text + "\n")
@@ -88,7 +91,7 @@ class AnswerInbox:
         return self._files.is_file(_name(where, fingerprint))
 
     def answers(self, where: str, fingerprint: str, questions: Sequence[Question]) -> list[Answer]:
-        """Return the stored answers to these questions. Raises WaitingForUser if the file holds none."""
+        """Return the stored answers to these questions. Raises WaitingForUser if the file contains no valid answers."""
         name = _name(where, fingerprint)
         try:
             body = json.loads(self._files.read(name, MAX_BYTES)[:MAX_BYTES])
@@ -99,7 +102,7 @@ class AnswerInbox:
             raise WaitingForUser(message, NextStep.of("remove it, answer again, and ", RESUME_RUN)) from None
 
     async def run_until_arrival(self, where: str, fingerprint: str, asking: Callable[[], Awaitable[T]]) -> T | None:
-        """Return the result of `asking`; None if stored answers exist or arrive first, which cancels it."""
+        """Return the result of `asking`. If stored answers exist or arrive first, cancel `asking` and return None."""
         if self.has(where, fingerprint):
             return None
         arrival = asyncio.create_task(self._wait_for_arrival(where, fingerprint))
@@ -125,7 +128,7 @@ def _name(where: str, fingerprint: str) -> str:
 
 
 def _validate_answers(body: Any, where: str, questions: Sequence[Question]) -> Iterator[Answer]:
-    """Yield the answers as the questions accept them. Raises ValueError, LookupError, TypeError or SkillrunError."""
+    """Yield the validated answers. Raises ValueError, LookupError, TypeError or SkillrunError for invalid ones."""
     if body["address"] != where or len(body["answers"]) != len(questions):
         raise ValueError("it is for other questions")
     for question, given in zip(questions, body["answers"], strict=True):
@@ -136,6 +139,6 @@ def _validate_answers(body: Any, where: str, questions: Sequence[Question]) -> I
         if answer.get("answered_by", PERSON) not in (PERSON, PREPARED):
             raise ValueError("`answered_by` is invalid")
         if "answer" in answer:
-            with suppress(SkillrunError):  # free text, where the terminal accepts it
+            with suppress(SkillrunError):  # an invalid answer stays as free text, as in the terminal
                 answer["answer"] = validate_answer(question, answer["answer"])
         yield cast(Answer, sanitize(answer))

@@ -1,7 +1,7 @@
-"""The journal of a run: records of calls, tools, answers and writes, in order, appended and never changed.
+"""The journal of a run: an append-only list of records of calls, tools, answers and writes.
 
-A protocol; `base_journal.py` has the common code, `local/journal.py` stores it in SQLite, `memory.py` in memory. The
-contract is `tests/contract/test_journal.py`. Knows no workflows.
+`Journal` is a protocol. `base_journal.py` has the common code, `local/journal.py` stores a journal in SQLite, and
+`memory.py` in memory. The contract is `tests/contract/test_journal.py`. This module knows nothing about workflows.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ Kind = Literal["sent", "tried", "reply", "failed", "tool", "answer", "wrote", "v
 KINDS: frozenset[str] = frozenset(get_args(Kind))
 
 Body = dict[str, Any]
-"""A JSON object; `journal_bodies.py` defines one for each kind of record."""
+"""A JSON object; `journal_bodies.py` defines the keys for each kind of record."""
 
 BodyCheck = Callable[[str, Body], bool]
-"""Whether a body is valid for a record of this kind: a journal may be untrusted."""
+"""Returns whether a body is valid for a record of this kind. A journal may be untrusted."""
 
 
 class JournalUnwritable(SkillrunError):
@@ -30,7 +30,7 @@ class JournalDamaged(SkillrunError):
 
 
 class JournalEntry(NamedTuple):
-    """A record as it is read; `seq` counts all records of the journal from 1."""
+    """A record as it is read; `seq` is its number among all records of the journal, from 1."""
 
     seq: int
     address: str
@@ -50,44 +50,51 @@ class JournalRow(NamedTuple):
 
 
 class Journal(Protocol):
-    """An open journal. One process has it at a time, and in it the thread of the event loop.
+    """An open journal. One process uses it at a time, and only in the thread of the event loop.
 
-    Records keep the order in which `record` was called. Bodies are JSON objects and are read back unchanged, with keys
-    in order and tuples as lists; changing a body that was recorded or read does not change the record. Once `record`
-    has returned, `find`, `entries`, `pending_calls` and `call_count` include the record.
+    Records keep the order in which `record` was called. Bodies are JSON objects. They are read back unchanged, with
+    keys in order, except that tuples become lists. Changing a body after it was recorded or read does not change the
+    record. Once `record` has returned, `find`, `entries`, `pending_calls` and `call_count` include the record.
     """
 
     warning: str
     """A warning for the reader; empty if the journal is known to be complete."""
 
     async def record(self, kind: Kind, address: str, fingerprint: str, body: Body) -> None:
-        """Append a record; on return it is as durable as this journal makes it.
+        """Append a record. On return, the record is as durable as this journal can make it.
 
-        Records that are appended in one iteration of the event loop become durable together, all or none.
-
-        Raises JournalUnwritable if it cannot be written, and afterwards, so that no new call is sent; LeaseLost if
-        another process has claimed the run. Results from outside (`tried`, `reply`, `failed`, `tool`, `answer`) are
-        still kept, and written as soon as possible; `write_error` reports whether they were.
+        Records that are appended in one iteration of the event loop become durable together, all or none. Raises
+        JournalUnwritable if the record cannot be written, and for every later record, so that no new call is sent.
+        Raises LeaseLost if another process has claimed the run. Results from outside (`tried`, `reply`, `failed`,
+        `tool`, `answer`) are still kept after a failed write, and written as soon as possible; `write_error` reports
+        whether they were written.
         """
         ...
 
     def check(self) -> None:
-        """Raises JournalUnwritable if a record could not be written, LeaseLost if none may be written."""
+        """Raises JournalUnwritable if a record could not be written, LeaseLost if this process may not write any."""
         ...
 
     def write_error(self) -> SkillrunError | None:
-        """Return why the journal could not be written, whether replies are lost, and a hint; None if it could.
+        """Return an error if a write to the journal has failed; None if none has.
 
-        Tries once more to write it.
+        Tries once more to write the pending records. The error says why the write failed, whether replies are lost, and
+        what to do.
         """
         ...
 
     def find(self, kind: Kind, address: str, fingerprint: str) -> Body | None:
-        """Return the body of the latest such record. Raises JournalDamaged if the body is invalid."""
+        """Return the body of the latest record with this kind, address and fingerprint; None if there is none.
+
+        Raises JournalDamaged if the body is invalid.
+        """
         ...
 
     def entries(self, kind: Kind) -> Iterator[JournalEntry]:
-        """Return all records of a kind, oldest first, with duplicates, but without those added meanwhile."""
+        """Return all records of a kind, oldest first, including duplicates.
+
+        Records that are added during the iteration are left out.
+        """
         ...
 
     def pending_calls(self) -> list[tuple[str, str]]:
@@ -95,7 +102,7 @@ class Journal(Protocol):
         ...
 
     def latest_fingerprint(self, address: str) -> str:
-        """Return the fingerprint of the prompt that was last sent or reused at an address; empty for none."""
+        """Return the fingerprint of the prompt that was last sent or reused at an address; empty if there is none."""
         ...
 
     @property
@@ -107,7 +114,7 @@ class Journal(Protocol):
     def is_empty(self) -> bool: ...
 
     def restore(self, rows: Sequence[JournalRow]) -> None:
-        """Copy the verified records of another journal unchanged; this one must be empty.
+        """Copy the verified records of another journal, unchanged, to this one, which must be empty.
 
         Raises JournalUnwritable, LeaseLost.
         """

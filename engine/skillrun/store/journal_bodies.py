@@ -1,4 +1,4 @@
-"""The bodies of journal records by kind, to validate journals, which may be untrusted."""
+"""Defines the body of each kind of journal record, to validate journals, which may be untrusted."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class TriedBody(TypedDict, total=False):
 
 
 class ToolBody(TypedDict, total=False):
-    """The result of a tool, or of a step that reads outside of the run; each sets some of the keys."""
+    """The result of a tool, or of a step that reads from outside the run. Each of them sets some of the keys."""
 
     tool: str
     arguments: Mapping[str, object]
@@ -143,7 +143,7 @@ class AnswerBody(TypedDict):
 
 
 class VoidBody(TypedDict):
-    """The attempts of a phase in a round that no longer count."""
+    """The attempts of a phase that no longer count, in one round."""
 
     round: NonNegativeInt
     tries: dict[str, NonNegativeInt]

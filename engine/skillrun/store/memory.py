@@ -40,7 +40,7 @@ class MemoryJournal(ChainedJournal):
         if self._guard is not None:
             self._guard.check()
 
-    def _check_rows(self, rows: Sequence[JournalRow]) -> None:  # noqa: ARG002 (the same for all)
+    def _check_rows(self, rows: Sequence[JournalRow]) -> None:  # noqa: ARG002 (all rows are checked alike)
         if self._guard is not None:
             self._guard.check(verify_path=False)
 

@@ -1,6 +1,7 @@
-"""Files of a run that are stored by name, without a file system: resolves names, and keeps files and folders apart.
+"""The base class for files of a run that are stored by name, without a file system.
 
-A subclass stores and changes them, such as `memory.py` and `postgres/files.py`.
+Resolves names, and ensures that a name is either a file or a folder. Subclasses in `memory.py` and `postgres/files.py`
+store and change the files.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from skillrun.types.schemas import quote_value
 
 
 class NamedFiles(ABC):
-    """The `Files` of a run by name. Every change calls `_check` first, and is made completely or not at all."""
+    """The `Files` of a run, stored by name. Every change calls `_check` first, and is made completely or not at all."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -29,7 +30,7 @@ class NamedFiles(ABC):
     @property
     @abstractmethod
     def _contents(self) -> Mapping[str, bytes]:
-        """The current files."""
+        """The contents of the current files, keyed by name."""
 
     @property
     @abstractmethod
@@ -139,7 +140,7 @@ class NamedFiles(ABC):
         """Nothing to remove: a killed write leaves nothing."""
 
     def _prepare_key(self, name: str) -> str:
-        """Return the key to write at, after making its parent folders."""
+        """Return the key of a file to write, after making the file's parent folders."""
         key = _key(name)
         if key in self._folders:
             raise _error(errno.EISDIR, self.path / name)
@@ -160,7 +161,7 @@ class NamedFiles(ABC):
 
 
 def _key(name: str) -> str:
-    """Return the canonical spelling of a name. Raises PathRefused for one that leads out."""
+    """Return the canonical form of a name. Raises PathRefused for a name that leads out of the run."""
     if "\0" in name or len(name) > LONGEST:
         raise PathRefused(f"{quote_value(name)} is not a valid path")
     if name.startswith("/"):

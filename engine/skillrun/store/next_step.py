@@ -1,6 +1,7 @@
 """The next step for the user: a text in which the command that resumes the run is marked.
 
-The only place that words the command. The run's name, and the flags for the same source of answers, are added last.
+Only this module contains the text of the command. The run's name, and the flags that select the same source of answers,
+are added when the text is shown.
 """
 
 from __future__ import annotations
@@ -21,12 +22,15 @@ _WORDED: Final = re.compile(r"`skillrun resume RUN([^`]*)`")
 
 @dataclass(frozen=True)
 class ResumeCommand:
-    """The command that resumes the run, with its own `flags`."""
+    """The command that resumes the run, with the `flags` that this step needs."""
 
     flags: str = ""
 
     def render(self, run: str, flags: Mapping[str, str]) -> str:
-        """Format the command for a run, with those of the flags that it does not have itself; each may have a value."""
+        """Format the command for a run.
+
+        Add each given flag, with its value if it has one, unless `self.flags` contains it.
+        """
         more = (" ".join(filter(None, flag)) for flag in flags.items() if flag[0] not in self.flags)
         return f"`{' '.join(['skillrun resume', run, *more, *filter(None, [self.flags])])}`"
 
@@ -45,7 +49,7 @@ class NextStep:
 
     @classmethod
     def parse(cls, words: str) -> NextStep:
-        """Parse the next step of an error that has only text, from a model or the journal."""
+        """Parse the next step out of an error that came from a model or the journal as plain text."""
         texts = _WORDED.split(words)  # texts and flags alternate
         return cls.of(*(ResumeCommand(text.strip()) if at % 2 else text for at, text in enumerate(texts)))
 
@@ -57,11 +61,14 @@ class NextStep:
 
     @property
     def has_resume_command(self) -> bool:
-        """Whether it says how to resume the run."""
+        """Whether this step says how to resume the run."""
         return any(isinstance(part, ResumeCommand) for part in self.parts)
 
     def then_resume(self, between: str = "; ") -> NextStep:
-        """Append how to resume, without a full stop before it, unless that is included already."""
+        """Return this step followed by the command that resumes the run, unless the step already contains one.
+
+        A full stop before the command is removed.
+        """
         last = self.parts[-1] if self.parts else ""
         words = last.rstrip(". ") if isinstance(last, str) else last
         step = NextStep.of(*self.parts[:-1], words)
@@ -79,12 +86,12 @@ RESUME_RUN: Final = NextStep.of("resume with ", ResumeCommand())
 
 
 def flags_to_record(flags: Mapping[str, str]) -> dict[str, str]:
-    """The flags that a run was started with, as its transcript keeps them: paths are absolute and not quoted."""
+    """Return the flags of a run's command as the transcript keeps them: paths are absolute and not quoted."""
     return {name: str(Path(*split(value)).absolute()) if value else "" for name, value in flags.items()}
 
 
 def recorded_flags(events: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    """The flags of the run's last process that `resume` has, as a command in this folder takes them."""
+    """Return those recorded flags of the run's last process that `resume` accepts, for a command in this folder."""
     recorded: Mapping[str, str] = {}
     with suppress(SkillrunError):  # a transcript that cannot be read is reported by the run itself
         for event in events:
@@ -95,6 +102,6 @@ def recorded_flags(events: Iterable[Mapping[str, Any]]) -> dict[str, str]:
 
 
 def _shorten_path(path: str) -> str:
-    """The path below this folder where the file is in it, and otherwise the whole path."""
+    """Return the path relative to this folder if the file is below the folder, and the absolute path if not."""
     here = Path.cwd()
     return str(Path(path).relative_to(here)) if Path(path).is_relative_to(here) else path

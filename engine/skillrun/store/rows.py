@@ -1,7 +1,7 @@
-"""The encoding of a journal record: its kind, its link in the hash chain, and its body as bytes. Knows no files.
+"""Encodes a journal record: its link in the hash chain, and its body as bytes. Knows nothing about files.
 
-Long strings in bodies are cut into pieces, and a piece that the journal already has (a prompt prefix shared by many
-calls, a reply quoted in the next turn) is stored once, as a record of kind `text`, and referred to by its number.
+Long strings in bodies are cut into pieces. Each piece is stored once, as a record of kind `text`, and bodies refer to
+it by number. For example, many calls share a prompt prefix, and the next turn quotes a reply.
 """
 
 import hashlib
@@ -17,10 +17,10 @@ TEXT = "text"
 NO_CHAIN = bytes(32)
 
 _PIECE = 2048  # characters, cut from the start of a string, so that equal prefixes give equal pieces
-_LONGEST = 100_000_000  # characters of one body; references to texts could multiply them without limit
+_LONGEST = 100_000_000  # characters of one body, which could repeat a text by references without limit
 _INLINE = 512  # shorter strings are not worth a separate record
 _MARK = "\0"
-_COMPRESSED_PREFIX = b"\xff"  # no text in UTF-8 begins with it
+_COMPRESSED_PREFIX = b"\xff"  # no UTF-8 text begins with this byte
 _MAX_PIECE_BYTES = 4 * _PIECE + 1  # bytes; every piece has fewer
 _SCALAR_TYPES = frozenset({int, float, bool, type(None)})  # most values of a body; checked first
 _encode = json.JSONEncoder(ensure_ascii=False, check_circular=False, separators=(",", ":")).encode
@@ -33,7 +33,10 @@ def chain_hash(previous: bytes, kind: str, address: str, fingerprint: str, body:
 
 
 def body_to_bytes(body: Body, number_of: Callable[[bytes], int]) -> bytes:
-    """Encode as compact JSON in key order, which templates see; `number_of` stores a text and returns its number."""
+    """Encode a body as compact JSON. Keys keep their order, because templates see it.
+
+    `number_of` stores a text and returns its number.
+    """
     return _bytes(_encode(_replace_long_strings(body, number_of)))
 
 
@@ -64,7 +67,10 @@ def compress_piece(piece: bytes) -> bytes:
 
 
 def decompress_piece(data: bytes) -> bytes:
-    """Return the stored piece. Raises ValueError for anything that `compress_piece` does not return."""
+    """Return a stored piece, decompressed if necessary.
+
+    Raises ValueError for data that `compress_piece` cannot return.
+    """
     if not data.startswith(_COMPRESSED_PREFIX):
         return data
     stream = zlib.decompressobj()
@@ -78,7 +84,10 @@ def decompress_piece(data: bytes) -> bytes:
 
 
 def _replace_long_strings(value: Any, number_of: Callable[[bytes], int]) -> Any:
-    """Return the value with long strings as {MARK: [number, …, rest]}; keys that start with MARK get one more."""
+    """Return the value with each long string as {MARK: [number, …, rest]}.
+
+    Keys that start with MARK get another MARK.
+    """
     if isinstance(value, str):
         if len(value) < _INLINE:
             return value

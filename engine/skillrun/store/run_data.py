@@ -1,6 +1,6 @@
-"""The data of a run besides its journal: its artifacts, summaries and state.
+"""The data of a run besides its journal: artifacts, summaries and state.
 
-Operations on more than one of them are here: end a round, reset the run, match files.
+Contains the operations on more than one of these: end a round, reset the run, match files.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from skillrun.syntax.source import MAX_BYTES
 
 LIST_RUNS_HINT: Final = "`skillrun runs` lists the runs"
 REPORT: Final = "report.html"
-"""The report, which the user may create."""
+"""The file name of the report, which the user may create."""
 
 
 class StateFile:
@@ -39,14 +39,14 @@ class StateFile:
             self._last = text
 
     def read(self) -> tuple[State, list[str]]:
-        """Read the state and its log. Raises SkillrunError if it is missing or has another version."""
+        """Read the state and its log. Raises SkillrunError if the file is missing, invalid or has another version."""
         if not self._files.has(STATE):
             raise SkillrunError(f"{self._files.path} is not a run: it has no {STATE}", LIST_RUNS_HINT)
         return parse_state(self._files.path / STATE, self._files.read(STATE, MAX_BYTES))
 
 
 class RunData:
-    """The files of one run, and what its journal records about them. Read-only without a journal."""
+    """The files of one run, and what its journal records about them. They are read-only if no journal is given."""
 
     def __init__(self, files: Files, journal: Journal | None = None) -> None:
         self.files, self.refusals = files, Refusals()
@@ -55,7 +55,7 @@ class RunData:
         self.state = StateFile(files)
 
     def inline(self, address: str) -> InlineRunData:
-        """Return the data of the workflow that the step at `address` runs: the same artifacts, separate summaries."""
+        """Return the data of the inline workflow at `address`, which shares the artifacts but has separate summaries."""
         return InlineRunData(self, InlineSummaries(self.summaries.texts, address))
 
     @property
@@ -67,15 +67,16 @@ class RunData:
         return str(self.files.path / name)
 
     def command_argument(self, project: Path) -> str:
-        """Return the argument for this run in a command that is run in the project."""
+        """Return the argument that names the run in a command executed in `project`."""
         return format_run_argument(self.files.path, project)
 
     def matching(self, pattern: str) -> list[str]:
-        """Return the names of the files that match a pattern, sorted: those of this evaluation and those of users.
+        """Return the sorted names of the files that match a pattern and come from this evaluation or from users.
 
-        Leaves out files of the engine and of other runs, and files of an earlier evaluation, which this one may write
-        again or not. Includes a user's report only if the pattern names it. As in a shell, a wildcard does not match a
-        leading dot: files such as `._a.md` belong to an editor or the system.
+        Leaves out files of the engine and of other runs. Leaves out files of an earlier evaluation, because it is
+        unknown whether this evaluation will write them again. Includes a user's report only if the pattern is its name.
+        As in a shell, a wildcard does not match a leading dot: files such as `._a.md` belong to an editor or the
+        system.
         """
         current = self._current_artifacts()
         hidden = pattern.startswith(".") or "/." in pattern
@@ -113,8 +114,9 @@ class RunData:
     def end_round(self, number: int, phases: Iterable[str], retained: Iterable[str]) -> list[str]:
         """Move the summaries and artifacts of `phases` to `round-<number>/`. Idempotent.
 
-        Copies an artifact that one of the `retained` phases has written too, because those are not evaluated again, and
-        one that a user has changed and keeps. Returns the artifacts that a user has changed and that were moved anyway.
+        An artifact is copied instead if one of the `retained` phases has written it too, because these phases are not
+        evaluated again, or if a user has changed it and keeps it. Returns the artifacts that a user has changed and
+        that were moved anyway.
         """
         retained_artifacts = {
             name for summary in self.summaries.completed_summaries(retained).values() for name in summary.artifacts
@@ -127,8 +129,11 @@ class RunData:
         return sorted(name for name in edited if not self.artifacts.has(name))
 
     def reset(self) -> None:
-        """Remove summaries and rounds, so that everything is evaluated from the start. Artifacts stay; a file that a
-        user has changed in a round becomes the artifact again, under another name if that was changed too."""
+        """Remove summaries and rounds, so that everything is evaluated from the start. Artifacts stay.
+
+        A file of a finished round that a user has changed becomes the artifact again. If the user has changed the
+        current artifact too, the file gets another name.
+        """
         rounds = past_round_folders(self.files)
         for past in sorted(rounds, key=lambda name: -int(name.rpartition("-")[2])):
             for folder in [name for name in walk_folders(self.files) if name == past or name.startswith(f"{past}/")]:
@@ -154,7 +159,7 @@ class RunData:
 
 
 class InlineRunData(RunData):
-    """The data of a workflow inside a phase: its artifacts stay in place in all rounds, to be written again."""
+    """The data of a workflow inside a phase. Its artifacts stay in place in all rounds, and are written again."""
 
     def __init__(self, outer: RunData, summaries: InlineSummaries) -> None:
         self.files, self.refusals, self.artifacts, self.state = (
@@ -172,5 +177,5 @@ class InlineRunData(RunData):
 
 
 def format_run_argument(folder: Path, project: Path) -> str:
-    """Return the argument for a run in a command that is run in the project: its name, or the path of its folder."""
+    """Return the argument that names a run in a command executed in `project`: the run's name, or its folder's path."""
     return folder.name if folder.parent == project.resolve() / "runs" else quote(str(folder))

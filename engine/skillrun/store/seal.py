@@ -1,8 +1,8 @@
-"""The seal of a run: shows that its `state.md` was written by this user, on this machine.
+"""The seal of a run, which shows that its `state.md` was written by this user on this machine.
 
-A run folder that was cloned or received keeps its records but has no privileges: which project and files it reads,
-which models it calls, what it may spend, who may read it. These are sealed with the user's key, and a state with an
-invalid seal decides none of them.
+The seal covers the privileges of a run: which project and files it reads, which models it calls, how much it may spend,
+and who may read it. The seal is made with the user's key. A run folder that was cloned or received keeps its records,
+but its seal is invalid here, so its state decides none of the privileges.
 """
 
 from __future__ import annotations
@@ -38,17 +38,18 @@ def compute_seal(program: Program, state: State, key: bytes) -> str:
 
 
 def is_sealed(program: Program, state: State, project: Path, key: bytes | None) -> bool:
-    """Whether a run of this user, by the user's key, wrote the state in this project."""
+    """Whether the state has a valid seal by this user's key, and was written in this project."""
     if replace_surrogates(os.path.realpath(state.project)) != replace_surrogates(os.path.realpath(project)):
-        return False  # the workflow's name may mean another one here
+        return False  # the workflow's name may mean another workflow here
     return key is not None and hmac.compare_digest(compute_seal(program, state, key).encode(), state.seal.encode())
 
 
 @dataclass(frozen=True)
 class Claims:
-    """What the state of a run folder from another source would decide if it were this user's own.
+    """The privileges that a state from another source would have if it were this user's.
 
-    `paths`: inputs outside of the project. `models`: names with another meaning here, as (name, there, here).
+    `paths` contains the inputs outside of the project. `models` contains names with another meaning here, as (name,
+    model in the run, model here).
     """
 
     paths: Mapping[str, str]
@@ -56,7 +57,7 @@ class Claims:
 
     @property
     def has_claims(self) -> bool:
-        """Whether the user has to decide about them."""
+        """Whether there are any claims, about which the user has to decide."""
         return bool(self.paths or self.models)
 
     @property
@@ -73,7 +74,10 @@ class Claims:
 def find_claims(
     program: Program, state: State, catalogue: Catalogue, environ: Mapping[str, str], project: Path
 ) -> Claims:
-    """Return what must be decided before resuming; an override on this command line is not part of the state."""
+    """Return what the user must decide before the run resumes.
+
+    An override on this command line is not part of the state, and needs no decision.
+    """
     project_root = project.resolve()
     paths = {
         name: value
@@ -83,7 +87,7 @@ def find_claims(
     }
     models = []
     for name, model in sorted(state.models.items()):
-        if model.startswith("scripted:"):  # costs nothing, and nothing is sent
+        if model.startswith("scripted:"):  # a scripted model costs nothing and sends nothing
             continue
         try:
             local_model = (
@@ -97,7 +101,10 @@ def find_claims(
 
 
 def revoke_claims(state: State, program: Program, claims: Claims, project: Path) -> None:
-    """Remove the privileges from a state; its records stay. Raises SkillrunError for an input that it needs."""
+    """Remove the privileges from a state. The run's records stay.
+
+    Raises SkillrunError if an input is a path outside of the project, because the run needs its inputs.
+    """
     if claims.paths:
         names = ", ".join(f"`{name}`" for name in claims.paths)
         raise SkillrunError(

@@ -1,4 +1,4 @@
-"""`state.md`: the status of a run, as a file and as values. Invalid values are refused before anything reads them."""
+"""`state.md`, which contains the status of a run: reads and writes it, and refuses invalid values."""
 
 from __future__ import annotations
 

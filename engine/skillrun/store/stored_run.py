@@ -1,6 +1,6 @@
-"""Stores and their runs: the operations that are needed to start, resume and view a run.
+"""Protocols for stores and runs: the operations that are needed to start, resume and view a run.
 
-Protocols; `local/local_run.py` has runs in folders, `postgres/stored_run.py` in a store that several machines share.
+`local/local_run.py` implements runs in folders, `postgres/stored_run.py` runs in a store that several machines share.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from skillrun.templates.functions import slug
 
 
 def slug_from_request(request: str) -> str:
-    """Return the slug of a request; a run appends a number if it is taken."""
+    """Return a slug made from the request. Callers append a number if the slug is taken."""
     return (slug(request)[:40].strip("-") or "run") if re.search(r"[A-Za-z0-9]", request) else "run"
 
 
@@ -48,12 +48,12 @@ class Transcript(Protocol):
         ...
 
     def close(self) -> Exception | None:
-        """Write the remaining events; returns the error if some could not be written."""
+        """Write the remaining events. Return the error if some could not be written."""
         ...
 
 
 class StoredRun(Protocol):
-    """One run. Opening it does not hold it."""
+    """One run. Opening the run does not take its lease."""
 
     @property
     def lease(self) -> Lease: ...
@@ -63,20 +63,20 @@ class StoredRun(Protocol):
 
     @property
     def location(self) -> str:
-        """Its location, for messages."""
+        """The location, for messages."""
         ...
 
     @property
     def folder(self) -> Path | None:
-        """Its folder; None if it is not in a folder."""
+        """The folder of the run; None if it is not in a folder."""
         ...
 
     def command_argument(self, project: Path) -> str:
-        """Return the argument for this run in a command that is run in the project."""
+        """Return the argument that names the run in a command executed in `project`."""
         ...
 
     def belongs_to(self, project: Path) -> bool:
-        """Whether it is stored where that project stores its runs."""
+        """Whether the run is stored where the project stores its runs."""
         ...
 
     def __enter__(self) -> Self: ...
@@ -92,7 +92,7 @@ class StoredRun(Protocol):
     def has_journal(self) -> bool: ...
 
     def check(self) -> None:
-        """Raises SkillrunError if it contains files of a kind that no run writes."""
+        """Raises SkillrunError if the run contains files of a kind that no run writes."""
         ...
 
     def check_engine_files(self) -> None:
@@ -104,11 +104,14 @@ class StoredRun(Protocol):
         ...
 
     def is_sealed(self, program: Program, state: State, project: Path) -> bool:
-        """Whether a run of this user, or of the shared store, wrote the state in this project."""
+        """Whether the state was written by a run of this user or of the shared store, in this project."""
         ...
 
     def sealing_key(self) -> bytes | None:
-        """Return the key that seals the state; None if the store vouches for it. Raises OSError, SkillrunError."""
+        """Return the key that seals the state; None if the store vouches for the state.
+
+        Raises OSError, SkillrunError.
+        """
         ...
 
     # contents
@@ -122,15 +125,21 @@ class StoredRun(Protocol):
         ...
 
     def read_only_journal(self) -> MemoryJournal:
-        """Return the journal for reading only. Raises SkillrunError, also while another process holds the run."""
+        """Return the journal for reading only.
+
+        Raises SkillrunError if it is damaged, or another process holds the run.
+        """
         ...
 
     def journal_snapshot(self) -> MemoryJournal:
-        """Return the journal so far for reading only, also while a process holds the run. Raises SkillrunError."""
+        """Return the journal so far for reading only, even while another process holds the run.
+
+        Raises SkillrunError.
+        """
         ...
 
     def data(self, journal: Journal | None = None, *, shared: bool = False) -> RunData:
-        """Return artifacts, summaries and state; read-only without a journal."""
+        """Return the artifacts, summaries and state. They are read-only if no journal is given."""
         ...
 
     def state(self) -> State:
@@ -138,11 +147,14 @@ class StoredRun(Protocol):
         ...
 
     def status(self, state: State) -> str:
-        """Return the status: that of the state, unless the store knows better; `interrupted` for an aborted run."""
+        """Return the status from the state, or a more recent status that the store has.
+
+        A run with the state `running` that no process holds is `interrupted`.
+        """
         ...
 
     def copy_files(self, target: Files) -> None:
-        """Copy its files, except the engine's own. Raises SkillrunError if they are too large."""
+        """Copy the run's files, except those of the engine. Raises SkillrunError if the files are too large."""
         ...
 
     def open_transcript(self) -> Transcript:
@@ -150,27 +162,30 @@ class StoredRun(Protocol):
         ...
 
     def transcript_lines(self) -> Iterator[str]:
-        """Yield the stored lines of the events so far. Raises OSError, SkillrunError."""
+        """Yield the lines of the transcript so far. Raises OSError, SkillrunError."""
         ...
 
     def events(self, *, follow: bool = False) -> Iterator[Record]:
-        """Yield the events so far; with `follow`, continue until the run ends."""
+        """Yield the events so far. With `follow`, continue until the run ends."""
         ...
 
     # starting and resuming
 
     def rollback_on_failure(self) -> AbstractContextManager[None]:
-        """If starting a run fails before it has a state, remove what it created; earlier files stay."""
+        """Remove what starting a run has created, if that fails before the run has a state. Earlier files stay."""
         ...
 
     def apply_permissions(self, *, shared: bool) -> None:
-        """Make the run private to its owner or, with `shared`, readable by others, if the store has owners."""
+        """Make the run private to its owner or, with `shared`, readable by others.
+
+        No effect in a store without owners.
+        """
         ...
 
 
 @dataclass(frozen=True)
 class RunListing:
-    """A run in a list of runs. `unreadable` is the reason if it cannot be read."""
+    """A run in a list of runs. `unreadable` is the reason why the run cannot be read, or empty."""
 
     name: str
     status: str
@@ -186,11 +201,11 @@ class RunListing:
 
 
 class Store(Protocol):
-    """Holds runs by name."""
+    """Stores runs by name."""
 
     @property
     def location(self) -> str:
-        """Its location, for messages."""
+        """The location, for messages."""
         ...
 
     def create_run(self, name: str, *, shared: bool) -> StoredRun:
@@ -202,15 +217,15 @@ class Store(Protocol):
         ...
 
     def list_runs(self) -> Iterator[tuple[str, StoredRun | Exception]]:
-        """Yield the runs that have started, or the error of one that cannot be read."""
+        """Yield the name of each run that has started, with the run, or with the error if the run cannot be read."""
         ...
 
     def overview(self, status: str = "", most: int = 0) -> list[RunListing]:
-        """Return the newest runs, with this status if given, and at most `most` unless it is 0."""
+        """Return the newest runs: only those with `status` if it is given, and at most `most` unless it is 0."""
         ...
 
     def reserve_name(self, request: str, *, shared: bool = False) -> str:
-        """Reserve a free name made from the request, until `release_name`."""
+        """Reserve a free name made from the request, and return it. It stays reserved until `release_name`."""
         ...
 
     def release_name(self, name: str) -> None:
@@ -218,28 +233,31 @@ class Store(Protocol):
         ...
 
     def has(self, name: str) -> bool:
-        """Whether a run of that name has started."""
+        """Whether a run with this name has started."""
         ...
 
     def run_location(self, name: str) -> str:
-        """Return the location of that run, even if it no longer exists."""
+        """Return the location of a run, even if the run no longer exists."""
         ...
 
     def command_argument(self, name: str, project: Path) -> str:
-        """Return the argument for that run in a command that is run in the project."""
+        """Return the argument that names the run in a command executed in `project`."""
         ...
 
 
 class SharedStore(Protocol):
-    """An open store that several machines share, as an extension provides it."""
+    """An open store that several machines share. An extension provides it."""
 
     @property
     def runs(self) -> Store: ...
 
     def slots(self) -> ConcurrencyLimits:
-        """The limits of parallel calls that all workers of the store share."""
+        """Return the limits on parallel calls that all workers of the store share."""
         ...
 
     def requeue(self, name: str) -> bool:
-        """Queue a waiting run for the workers. False for a run that was never submitted, or that has ended."""
+        """Queue a run for the workers, and return whether it was queued.
+
+        A run is not queued if it was never submitted, is already queued, has completed, or was cancelled.
+        """
         ...

@@ -1,4 +1,4 @@
-"""The summaries of phases, of this and of finished rounds, and which of them a user has changed.
+"""The summaries of phases, in this round and in finished rounds, and which summaries a user has changed.
 
 A workflow inside a phase has separate summaries: `summaries/<address of the step>/`.
 """
@@ -28,7 +28,7 @@ def past_round_folders(files: Files) -> list[str]:
 
 
 class SummaryFiles:
-    """Summaries by file name: their contents, and whether the run wrote them.
+    """Summaries, keyed by file name: their contents, and whether the run wrote them.
 
     The `summary` records of the journal list the texts that the run has written.
     """
@@ -51,7 +51,7 @@ class SummaryFiles:
         return self._read[name]
 
     async def put(self, name: str, text: str) -> None:
-        """Write a summary; its hash is recorded first, so that an edit is noticed."""
+        """Write a summary. Its hash is recorded first, so that a later edit is noticed."""
         written_hashes, new = self._written.setdefault(name, set()), sha256_of(text)
         if new not in written_hashes:
             written_hashes.add(new)
@@ -77,7 +77,10 @@ class SummaryFiles:
         self._refusals.refuse(line)
 
     def list_edited(self, folder: str = "") -> list[str]:
-        """Return the summaries whose current text the run has never written, in this round or in another's `folder`."""
+        """Return the summaries in `folder` whose current text the run has never written.
+
+        Without `folder`, check this round.
+        """
         return [place for name in self._written if self.is_edited(name, place := f"{folder}{name}")]
 
     def is_edited(self, name: str, place: str = "") -> bool:
@@ -110,7 +113,7 @@ class Summaries:
         return summary if summary is not None and summary.is_over else None
 
     def find_readable(self, phase: str) -> Summary | None:
-        """Return the record of a phase, for views; None also if it is invalid, which is reported."""
+        """Return the record of a phase, for views. If the record is invalid, report it and return None."""
         try:
             return self.find(phase)
         except SkillrunError as error:
@@ -118,7 +121,7 @@ class Summaries:
             return None
 
     def completed_summaries(self, phases: Iterable[str]) -> dict[str, Summary]:
-        """Return this round's summaries of those phases that are finished."""
+        """Return the summaries of the finished ones among `phases` in this round, keyed by phase."""
         return {name: summary for name in phases if (summary := self.find_completed(name)) is not None}
 
     def phases(self) -> list[str]:
@@ -139,7 +142,7 @@ class Summaries:
         return past
 
     def all_summaries(self, rounds: int, phases: Iterable[str]) -> list[Summary]:
-        """Return all summaries of finished rounds, and those of `phases` in this round."""
+        """Return all summaries of finished rounds, and the summaries of finished `phases` in this round."""
         past = [summary for over in self.history(rounds) for summary in over.phases.values()]
         return [*past, *self.completed_summaries(phases).values()]
 
@@ -186,7 +189,10 @@ class Summaries:
 
 
 class InlineSummaries(Summaries):
-    """The summaries of a workflow inside a phase: initially empty, with earlier rounds in memory only."""
+    """The summaries of a workflow inside a phase.
+
+    They are empty at first, and finished rounds are kept only in memory.
+    """
 
     def __init__(self, texts: SummaryFiles, address: str) -> None:
         super().__init__(texts, f"{SUMMARIES}/{address.replace('/', '.')}")

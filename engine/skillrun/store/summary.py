@@ -51,7 +51,7 @@ class Goto(TypedDict):
 
 @dataclass(frozen=True)
 class Summary:
-    """The result of a phase. Missing and invalid values of its record have the defaults."""
+    """The result of a phase. A missing or invalid value in its record is replaced by the field's default."""
 
     phase: str = ""
     number: Count = 0
@@ -111,7 +111,7 @@ class PastRound:
 
 
 InvalidFields = list[tuple[tuple[str | int, ...], str]]
-"""The invalid values of a record: the path to each, of keys and item numbers, and a message."""
+"""The invalid values of a record: for each, its path of keys and item numbers, and a message."""
 
 
 def read_summary(data: Mapping[str, object]) -> tuple[Summary, InvalidFields]:

@@ -1,6 +1,7 @@
-"""Parses JSON in a text leniently: comments, trailing commas, other quotes, truncated values. Never raises.
+"""Parses JSON in a text leniently: it accepts comments, trailing commas, single quotes and truncated values.
 
-For replies of which every readable part counts; `values` parses replies that are one value. Runs in linear time.
+The parser is for replies of which every readable part is used; `values` parses replies that must be a single value. It
+never raises, and runs in linear time.
 """
 
 from __future__ import annotations
@@ -17,14 +18,14 @@ MAX_REPORTED: Final = 100  # unreadable parts
 _LONGEST_NUMBER: Final = 300
 _BLANK: Final = re.compile(r"(?:\s++|//[^\n]*+|#[^\n]*+)++")
 _TEXT: Final = re.compile(r'"(?:[^"\\]|\\.)*+"|\'(?:[^\'\\]|\\.)*+\'', re.DOTALL)
-_BEHIND: Final = re.compile(r"[ \t]*+[^\s,:\]}\[{\"'/#]")  # a string does not end before this
+_BEHIND: Final = re.compile(r"[ \t]*+[^\s,:\]}\[{\"'/#]")  # a quote before this does not end a string
 _ENDS: Final = r"""\s*+(?:,\s*+["'{\[\]}]|[\]}])"""
 _QUOTING: Final = {
     quote: re.compile(rf"{quote}(?:[^{quote}\\\n]|\\.|{quote}(?!{_ENDS}|\s*+:))*+{quote}(?={_ENDS})") for quote in "\"'"
 }
 """A string on one line that contains unescaped quotes."""
 MAX_QUOTING_LENGTH: Final = 1_000  # characters
-MAX_QUOTING_TEXTS: Final = 1_000  # per text
+MAX_QUOTING_TEXTS: Final = 1_000  # strings per text
 _NAME: Final = re.compile(r"[A-Za-z_$][\w$-]*+")
 _NUMBER: Final = re.compile(r"-?\d++(?:\.\d++)?(?:[eE][+-]?\d++)?(?![\w.])")
 _WORD: Final = re.compile(r"(?:true|false|null|True|False|None)(?!\w)")
@@ -32,17 +33,17 @@ _WORDS: Final = {"true": True, "false": False, "null": None, "True": True, "Fals
 _ESCAPE: Final = re.compile(r"\\(u[0-9A-Fa-f]{4}|.)", re.DOTALL)
 _ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
 _START: Final = re.compile(r"[\[{]")
-_REST: Final = re.compile(r"[ \t`*_.)]*+(?:\n|\Z)")  # the rest of a line, without content
+_REST: Final = re.compile(r"[ \t`*_.)]*+(?:\n|\Z)")  # a rest of a line that has no content
 _NEXT: Final = re.compile(r"[,\]}\[{\n]")
 
 
 class ObjectFields(list[tuple[str, Any]]):
-    """The fields of an object in order; a name may occur twice."""
+    """The fields of an object, in order. A name may occur more than once."""
 
 
 @dataclass
 class UnreadablePart:
-    """A place where JSON starts but cannot be parsed: its offset and the reason."""
+    """The place at which JSON cannot be parsed, and the reason."""
 
     offset: int
     reason: str
@@ -50,17 +51,17 @@ class UnreadablePart:
 
 @dataclass
 class LenientParser:
-    """Parses the outermost values of a text, and records the unreadable parts."""
+    """Parses the outermost lists and objects of a text, and records the parts that cannot be parsed."""
 
     text: str
     unreadable: list[UnreadablePart] = field(default_factory=list)
-    _unclosed: bool = False  # a comment is not closed
-    _quoting: int = 0  # strings checked for unescaped quotes
+    _unclosed: bool = False  # whether a comment is not closed
+    _quoting: int = 0  # number of strings that were checked for unescaped quotes
 
     def parse_values(self) -> list[Any]:
-        """Return the readable parts of every list and object, as `list` and `ObjectFields`.
+        """Return the readable part of each outermost list or object, as a `list` or `ObjectFields`.
 
-        Empty brackets are a list only at the end of a line: `- [ ] do` contains no list.
+        Empty brackets only count as a list at the end of a line, so `- [ ] do` contains no list.
         """
         values: list[Any] = []
         place = 0
@@ -75,7 +76,10 @@ class LenientParser:
         return values
 
     def _container(self, at: int, depth: int) -> tuple[Any, int, bool]:
-        """Return an object or list, its end, and whether it is complete. A truncated one has the preceding values."""
+        """Return an object or list, its end, and whether it is complete.
+
+        If it is not, the object or list contains the values before the place where parsing stopped.
+        """
         is_object = self.text[at] == "{"
         value: Any = ObjectFields() if is_object else []
         if depth > MAX_DEPTH:
@@ -100,7 +104,7 @@ class LenientParser:
                 return value, at, False
 
     def _field(self, value: ObjectFields, at: int, depth: int) -> tuple[int, bool]:
-        """Parse a field of an object; return its end, and whether the object continues."""
+        """Parse a field, and add it to the object `value`. Return the field's end, and whether the object continues."""
         start, name = at, ""
         if text := _TEXT.match(self.text, at):
             name, at = _decode_string(text[0]), text.end()
@@ -122,14 +126,17 @@ class LenientParser:
         return at, whole
 
     def _item(self, value: list[Any], at: int, depth: int) -> tuple[int, bool]:
-        """Parse an item of a list; return its end, and whether the list continues."""
+        """Parse an item, and add it to the list `value`. Return the item's end, and whether the list continues."""
         item, at, whole = self._value(at, depth)
         if item is not _NOTHING:
             value.append(item)
         return at, whole
 
     def _value(self, at: int, depth: int) -> tuple[Any, int, bool]:
-        """Return a value or _NOTHING, its end, and whether the enclosing value can continue."""
+        """Return a value, its end, and whether the object or list around it can continue.
+
+        If the value cannot be parsed, return _NOTHING in its place.
+        """
         if self.text[at] in "{[":
             return self._container(at, depth + 1)
         if text := self._match_string(at):
@@ -148,7 +155,7 @@ class LenientParser:
         return _NOTHING, following.start() if following else len(self.text), True
 
     def _match_string(self, at: int) -> re.Match[str] | None:
-        """Match a string up to its closing quote; a quote within a word does not start a string."""
+        """Match the string that starts at an offset, up to its closing quote. Return None if no string starts there."""
         plain = _TEXT.match(self.text, at)
         if plain is None or not _BEHIND.match(self.text, plain.end()):
             return plain
@@ -157,7 +164,7 @@ class LenientParser:
         return _QUOTING[quote].match(self.text, at, end) or (plain if quote == '"' else None)
 
     def _report_break(self, value: Any, at: int, why: str, depth: int) -> None:
-        """Report an unreadable part, unless it is an outermost value without content, such as brackets in prose."""
+        """Report an unreadable part, unless it is in an outermost value without content, such as brackets in prose."""
         if value or depth > 1:
             self._report(at, why)
 
@@ -183,7 +190,7 @@ _NOTHING: Final = object()
 
 
 def _decode_string(written: str) -> str:
-    """Decode a quoted string with any escapes."""
+    """Return the value of a quoted string. Escapes that JSON does not have stand for the character after the `\\`."""
     if written[0] == '"':
         try:
             return str(json.loads(written, strict=False))
@@ -198,7 +205,7 @@ def _unescape(match: re.Match[str]) -> str:
 
 
 def _number(written: str) -> int | float | None:
-    """The number; None if it is too large."""
+    """Return the number, or None if it is too large."""
     if len(written) > _LONGEST_NUMBER:
         return None
     if written.lstrip("-").isdecimal():

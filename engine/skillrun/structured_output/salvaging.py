@@ -1,6 +1,6 @@
-"""Collects every valid item from a reply with one or more JSON values. Never raises.
+"""Collects the valid items from all JSON values of a reply, for steps with `invalid: gather`. Never raises.
 
-Used for `invalid: gather`. Dropped values are returned with reasons, so that the journal can record them.
+Dropped values are returned with the reasons, so that the journal can record them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _TWICE: Final = "a field is given twice"
 
 
 class SalvageResult(NamedTuple):
-    """The value, the dropped parts, and the errors if there is no value."""
+    """The value and the dropped parts of a reply. If the value is missing, `errors` says why."""
 
     value: dict[str, Any] | None
     dropped: list[DroppedValue]
@@ -28,8 +28,10 @@ class SalvageResult(NamedTuple):
 
 
 def find_list_field(schema: dict[str, Any]) -> str:
-    """Return the name of a record's only field if it is a list, else "". Also "" if the schema has references outside
-    its definitions."""
+    """Return the name of a record's only field if the field is a list, or else "".
+
+    Also return "" if the schema has a reference to anything but its definitions.
+    """
     fields: dict[str, Any] = schema.get("properties") or {}
     if len(fields) != 1 or any(not reference.startswith(DEFINITION_PREFIXES) for reference in _references(schema)):
         return ""
@@ -37,9 +39,10 @@ def find_list_field(schema: dict[str, Any]) -> str:
 
 
 def salvage_items(text: str, schema: dict[str, Any]) -> SalvageResult:
-    """Collect the items of a reply whose shape is a record with one list: from records, lists or single items.
+    """Collect the items of a reply whose shape is a record with one list.
 
-    Duplicates count once. A truncated value counts up to where it ends.
+    The items may be in several such records, in lists, or on their own. Duplicates count once. A truncated value is
+    used up to the point where it breaks off.
     """
     if len(text) > MAX_REPLY:
         return SalvageResult(None, [], [ShapeError("", f"the reply is longer than {MAX_REPLY:,} characters")])
@@ -63,7 +66,7 @@ def salvage_items(text: str, schema: dict[str, Any]) -> SalvageResult:
 
 
 class _ItemCollector:
-    """Collects distinct valid items, and the dropped values."""
+    """Collects the valid items without duplicates, and the dropped values."""
 
     def __init__(self, name: str, shape: Shape) -> None:
         self.name, self.shape = name, shape
@@ -74,7 +77,7 @@ class _ItemCollector:
         self._seen: set[str] = set()
 
     def collect(self, values: list[Any]) -> None:
-        """Collect the items of values in order, including those in nested lists and records."""
+        """Collect the items of the values in order, including items in nested lists and records."""
         pending = values[::-1]
         while pending:
             value = pending.pop()
@@ -88,7 +91,10 @@ class _ItemCollector:
                 pending += value[::-1]
 
     def _collect_record(self, fields: ObjectFields) -> Iterator[Any]:
-        """Collect the items of a record that has the list or is an item; yield the values of any other record."""
+        """Collect the items of a record that contains the requested list, or a record that is itself an item.
+
+        Yield the values of any other record, because they may contain items.
+        """
         lists = [value for name, value in fields if _is_same_name(name, self.name) and isinstance(value, list)]
         if lists:
             for items in lists:
@@ -109,7 +115,7 @@ class _ItemCollector:
             self._add_item(item)
 
     def _add_item(self, item: Any) -> None:
-        """Add an item without its invalid optional parts, or drop it if it is invalid."""
+        """Add an item without its invalid optional parts. Drop it if it is still invalid without them."""
         value, place = self.shape.normalize(sanitize(_plain(item))), f"{self.name}[{len(self.items)}]"
         if isinstance(item, ObjectFields) and len({sanitize(name) for name, _ in item}) < len(item):
             self.dropped.append(DroppedValue(place, _TWICE, _json(value)))
@@ -127,7 +133,7 @@ class _ItemCollector:
 
 
 def _references(rules: Any) -> Iterator[str]:
-    """Each `$ref` in a schema."""
+    """Yield each `$ref` in a schema."""
     waiting = [rules]
     while waiting:
         part = waiting.pop()
@@ -155,6 +161,6 @@ def _json(value: Any) -> str:
 
 
 def _unreadable_part(text: str, at: int, why: str) -> DroppedValue:
-    """The text around an unreadable place."""
+    """Return a dropped value with the text around an unreadable place."""
     start = max(0, at - MAX_EXCERPT // 2)
     return DroppedValue(f"line {text.count(chr(10), 0, at) + 1}", why, sanitize(text[start : start + MAX_EXCERPT]))

@@ -1,6 +1,6 @@
-"""Splits the record off the end of a document: one fenced block, marked `record`, with one JSON object.
+"""Splits a reply into a document and the record at its end, a fenced block marked `record` with one JSON object.
 
-Never loses text: if it is ambiguous which block is the record, the text stays unchanged.
+If it is ambiguous which block is the record, that is an error.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from skillrun.structured_output.values import parse_reply
 from skillrun.types.schemas import Shape, ShapeError
 
 RECORD_MARK: Final = "record"
-MAX_BLOCKS: Final = 8  # blocks to check, from the end
+MAX_BLOCKS: Final = 8  # blocks to check before the last one
 
 _FENCE: Final = re.compile(r"^ {0,3}(?P<marks>`{3,}(?=[^`\n]*$)|~{3,})[ \t]*(?P<info>[^\n]*)$", re.MULTILINE)
 _WRAPPERS: Final = ("", "markdown", "md")
 
 
 class FencedBlock(NamedTuple):
-    """A block at the end of a text: the text before it, and its content."""
+    """A fenced block at the end of a text. `closed` says whether the fence is closed."""
 
     text_before: str
     content: str
@@ -30,7 +30,7 @@ class FencedBlock(NamedTuple):
 
 
 class SplitReply(NamedTuple):
-    """A reply split into document and record. With errors, the value is missing, or valid but incomplete."""
+    """A reply split into the document and the value of the record. `value` is None if there are errors."""
 
     document: str
     value: Any = None
@@ -38,16 +38,16 @@ class SplitReply(NamedTuple):
 
 
 def append_record(document: str, value: Any) -> str:
-    """Append a record to a document."""
+    """Return the document with a record block added at its end."""
     written = json.dumps(value, ensure_ascii=False, indent=1)
     return f"{document.rstrip()}\n\n```{RECORD_MARK}\n{written}\n```\n"
 
 
 def split_record(text: str, shape: Shape) -> SplitReply:
-    """Split a reply into its document and its record, or the errors of the record.
+    """Split a reply into its document and the value of its record, or the errors of the record.
 
-    Two different valid blocks at the end are an error, because it is ambiguous which one is the record. An earlier
-    invalid block, and any block followed by text, belongs to the document.
+    If the reply ends with two different valid blocks, that is an error, because it is ambiguous which one is the
+    record. An invalid block before the last one belongs to the document, and so does any block with text after it.
     """
     block = find_last_block(text)
     if block is None:
@@ -68,14 +68,15 @@ def split_record(text: str, shape: Shape) -> SplitReply:
 
 
 def find_last_block(text: str) -> FencedBlock | None:
-    """Find the block that ends the text, even if the whole text is inside a fence."""
+    """Return the record block at the end of a text, or None. The whole text may be inside another fence."""
     return _find_block(text) or _find_block(_unwrap_fence(text))
 
 
 def _find_block(text: str) -> FencedBlock | None:
-    """Find the record block at the end of a text.
+    """Return the record block at the end of a text, or None.
 
-    An unclosed fence before the block does not hide it; a block inside a fence that is closed after it is an example.
+    A block inside another fence is an example and not a record, if the other fence is closed after the block. A fence
+    that is opened before the block and never closed does not count.
     """
     fences = list(_FENCE.finditer(text))
     opening = next((fence for fence in reversed(fences) if _is_record(fence)), None)
@@ -98,7 +99,7 @@ def _find_block(text: str) -> FencedBlock | None:
 
 
 def _is_record(fence: re.Match[str]) -> bool:
-    """Whether a fence is marked as a record, including ```` ```json record ````."""
+    """Whether a fence is marked as a record. The mark may be the second word, as in ```` ```json record ````."""
     return RECORD_MARK in fence["info"].lower().split()[:2]
 
 
@@ -107,7 +108,7 @@ def _closes(fence: re.Match[str], marks: str) -> bool:
 
 
 def _open_fence_marks(fences: list[re.Match[str]]) -> str:
-    """The marks of the fence that is still open after these fences; else ""."""
+    """Return the marks of the fence that is still open after these fences, or "" if all are closed."""
     marks = ""
     for fence in fences:
         if not marks:
@@ -118,7 +119,7 @@ def _open_fence_marks(fences: list[re.Match[str]]) -> str:
 
 
 def _unwrap_fence(text: str) -> str:
-    """The content of a fence that encloses the whole text; else ""."""
+    """Return the content of the fence that encloses the whole text, or "" if the text is not inside a fence."""
     text = text.strip()
     first, _, rest = text.partition("\n")
     inside, _, last = rest.rpartition("\n")
@@ -133,7 +134,7 @@ ANSWER_STATES: Final = ("changed", "kept")
 
 
 def merge_schemas(schemas: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Merge record schemas into one with all their fields."""
+    """Return a record schema with the fields of all given record schemas."""
     schema: dict[str, Any] = {"type": "object", "properties": {}, "required": [], "additionalProperties": False}
     for part in schemas:
         schema["properties"] |= part.get("properties", {})
@@ -142,13 +143,16 @@ def merge_schemas(schemas: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def select_fields(schema: Mapping[str, Any], names: AbstractSet[str]) -> dict[str, Any]:
-    """The record schema with only these fields."""
+    """Return the record schema with only the named fields."""
     properties = {name: rules for name, rules in schema["properties"].items() if name in names}
     return {**schema, "properties": properties, "required": [n for n in schema["required"] if n in properties]}
 
 
 def answers_schema(ids: Iterable[str] | None = None) -> dict[str, Any]:
-    """The schema of the field that answers points; without `ids`, the ids are only known during the run."""
+    """Return the record schema with the field that answers points.
+
+    `ids` are the allowed ids of points. Without `ids`, any id is allowed, because the ids are only known during a run.
+    """
     known = {"type": "string"} | ({} if ids is None else {"enum": list(ids)})
     fields = {"id": known, "done": {"type": "string", "enum": list(ANSWER_STATES)}, "how": {"type": "string"}}
     item = {"type": "object", "properties": fields, "required": list(fields), "additionalProperties": False}
@@ -156,7 +160,7 @@ def answers_schema(ids: Iterable[str] | None = None) -> dict[str, Any]:
 
 
 def answer_each_point(value: Any, schema: Mapping[str, Any]) -> Any:
-    """Return a sample record in which every point is answered once."""
+    """Return a sample record, changed so that it answers each point of the schema once."""
     item = schema.get("properties", {}).get(ANSWERS, {}).get("items", {}).get("properties", {})
     sample_answers = value.get(ANSWERS) if isinstance(value, dict) and item.keys() == {"id", "done", "how"} else None
     ids = item["id"].get("enum") if sample_answers is not None else None

@@ -1,6 +1,6 @@
-"""Parses and checks the one JSON value of a reply, ignoring surrounding prose. Never raises.
+"""Parses and checks the single JSON value of a reply. Never raises.
 
-A reply with more than one plausible value is an error.
+Prose around the value is ignored. A reply with more than one plausible value is an error.
 """
 
 from __future__ import annotations
@@ -16,37 +16,37 @@ from skillrun.syntax.sanitizing import sanitize
 from skillrun.types.schemas import Shape, ShapeError, quote_value
 
 MAX_REPLY: Final = 1_000_000
-"""Maximum characters of a reply; a longer reply is an error."""
+"""The maximum number of characters of a reply. A longer reply is an error."""
 MAX_DEPTH: Final = 25
-"""Maximum levels of a reply's value; frontmatter, which may contain it, allows 40."""
+"""The maximum depth of a reply's value. It is lower than the 40 levels of frontmatter, which may contain the value."""
 
 _TOO_DEEP: Final = f"the value is nested more than {MAX_DEPTH} levels deep"
 _MOST_STARTS: Final = 1000
 _LONGEST_NUMBER: Final = 300
 _FENCED: Final = re.compile(r"(`{3,}|~{3,})[^\n`{[]*\n(?P<inside>.*)\n[ \t]*\1[`~]*", re.DOTALL)
-# A bracket that may start a value; others, as in `{this}` or `[see]`, are prose.
+# A bracket that may start a value. Other brackets, such as those of `{this}` and `[see]`, belong to prose.
 _START: Final = re.compile(
     r"""\{\s*+(?:(?P<object>["}])|(?P<almost>['“”‘’]|//|/\*|[\w$-]+\s*+:))|\[\s*+(?=[\]\[{"\d\-tfn])"""
 )
 
 
 class JsonCandidate(NamedTuple):
-    """A JSON value in a text; `is_alone` if its lines contain nothing else."""
+    """A JSON value in a text. `is_alone` is true if nothing else is on the lines of the value."""
 
     value: Any
     is_alone: bool
 
 
 class _Unreadable(Exception):
-    """The text contains JSON that cannot be parsed, no JSON, or more than one plausible value."""
+    """Raised for a text without JSON, with JSON that cannot be parsed, or with more than one plausible value."""
 
 
 def parse_reply(text: str, schema: dict[str, Any]) -> tuple[Any, list[ShapeError]]:
-    """Return the value of a reply and its errors; the value is None unless exactly one can be parsed.
+    """Return the value of a reply, and the errors in it.
 
-    The value is the whole text, one fence, or on separate lines. Duplicates count once. The letter case of enum values,
-    quoted numbers and integers such as `3.0` are corrected, and optional nulls dropped. A text that only repeats the
-    form is an error.
+    The value may be the whole text, the content of a fence around it, or on separate lines between prose. Duplicates
+    count once. If there is not exactly one value, return None with an error. `Shape.normalize` corrects the value. A
+    text in it that only repeats the requested form is an error.
     """
     if len(text) > MAX_REPLY:
         return None, [ShapeError("", f"the reply is longer than {MAX_REPLY:,} characters")]
@@ -59,7 +59,7 @@ def parse_reply(text: str, schema: dict[str, Any]) -> tuple[Any, list[ShapeError
 
 
 def _single_value(text: str, shape: Shape) -> Any:
-    """Return the one value of the text. Raises _Unreadable if there is none, or more than one plausible value."""
+    """Return the single plausible value of the text. Raises _Unreadable if the text has none, or more than one."""
     fenced = _FENCED.fullmatch(text.strip())
     for whole in (text.strip(), *([fenced["inside"].strip()] if fenced else [])):
         try:
@@ -87,7 +87,7 @@ def _single_value(text: str, shape: Shape) -> Any:
 
 
 def _iter_candidates(text: str, shape: Shape) -> Iterator[JsonCandidate]:
-    """Yield every plausible outermost JSON value of the text. Raises _Unreadable."""
+    """Yield each outermost JSON value of the text that may be the reply's value. Raises _Unreadable."""
     place = 0
     for number in range(_MOST_STARTS + 1):
         start = _START.search(text, place)
@@ -104,7 +104,7 @@ def _iter_candidates(text: str, shape: Shape) -> Iterator[JsonCandidate]:
         except json.JSONDecodeError as error:
             if start["object"] or shape.accepts_lists or "{" in text[at : error.pos + 1]:
                 raise _Unreadable(_describe_error(error)) from None
-            place = max(error.pos, at + 1)  # a list of single values cannot be or contain the reply
+            place = max(error.pos, at + 1)  # a list without objects cannot contain the reply's value
         except (ValueError, RecursionError) as error:
             raise _Unreadable(_describe_error(error)) from None
         else:
@@ -114,20 +114,24 @@ def _iter_candidates(text: str, shape: Shape) -> Iterator[JsonCandidate]:
 
 
 def _surrounding_text(text: str, start: int, end: int) -> str:
-    """The other text on the lines of a value."""
+    """Return the text on the lines of a value that is not part of the value."""
     line_end = text.find("\n", end)
     return (text[text.rfind("\n", 0, start) + 1 : start] + text[end : line_end if line_end >= 0 else None]).strip()
 
 
 def _is_plausible(value: Any, shape: Shape) -> bool:
-    """Whether a value may be the reply: a nonempty object, but a list of single values only if lists are allowed."""
+    """Whether a value may be the reply's value.
+
+    An object may be, unless it is empty and the schema requires fields. A list may be if the schema allows lists or if
+    the list contains objects.
+    """
     if isinstance(value, dict):
         return bool(value) or not shape.check(value)
     return shape.accepts_lists or "{" in json.dumps(value)
 
 
 def _sanitize_value(value: Any) -> Any:
-    """Return the value with sanitized texts. Raises ValueError if it is too deep."""
+    """Return the value with sanitized texts. Raises ValueError if it is nested too deeply."""
     layer = [value]
     for _ in range(MAX_DEPTH + 1):
         layer = [

@@ -1,4 +1,4 @@
 """Parses source files, YAML and markdown with exact positions, and reports problems in them.
 
-Knows no file kinds and no keys, and imports no other package of the language.
+This package does not know the kinds of files or their keys. It imports no other package of the language.
 """

@@ -1,4 +1,4 @@
-"""The general meaning of each problem code, for the reference pages and for tools that explain codes."""
+"""Explains each problem code in general terms, for the reference pages and for tools."""
 
 from types import MappingProxyType
 from typing import Final
@@ -15,7 +15,7 @@ CODES: Final = MappingProxyType(
         "breaker": "a breaker has a key that does not apply to its `then`",
         "calls": "the expected number of calls mixes bounds with patterns for addresses",
         "character": "the YAML contains a character that is not allowed",
-        "check": "the config fails a check of the workflow, which also provides the message",
+        "check": "the config fails a check that the workflow defines; the workflow provides the message",
         "choice": "a value is not one of the allowed choices",
         "comment": "a `#` starts a comment in the middle of a text",
         "conflict": "the file contains merge conflict markers",
@@ -39,7 +39,7 @@ CODES: Final = MappingProxyType(
         "input": "a test case gives an input an invalid value",
         "key": "a key is missing before the colon, or is not text",
         "kind": "a file has no `kind`, or its kind does not match its use",
-        "material": "replies are printed in a section and belong in `material:`",
+        "material": "a section prints replies, which belong in `material:`",
         "member": "a member is not written as `role`, `role:variant`, `role@model` or `role:variant@model`",
         "missing-default": "a state variable has no initial value: give it a `default`, or make it optional with `?`",
         "missing-field": "a record lacks a field that the summary needs",
@@ -81,7 +81,7 @@ CODES: Final = MappingProxyType(
         "too-deep": "a value is nested too deep",
         "too-large": "a file or text is too large",
         "too-many": "there are more problems, names or other items than the limit",
-        "two-forms": "a step requests a record or points together with a structured reply",
+        "two-forms": "a step requests both a structured reply and a record or points",
         "two-verbs": "a step has two verbs",
         "type": "a value has the wrong type",
         "unbounded": "a `goto` or loop has no `at_most`",
@@ -112,14 +112,14 @@ CODES: Final = MappingProxyType(
         "unknown-template": "no template has this name",
         "unknown-test": "no template test has this name",
         "unknown-tier": "no tier has this name",
-        "unknown-tool": "no tool has this name; the role does not get it",
+        "unknown-tool": "no tool has this name, so the role does not get one",
         "unknown-type": "no type has this name",
         "unknown-variant": "the role has no variant with this name",
         "unknown-workflow": "no workflow has this name",
         "unordered": "a phase reads or writes what another phase sets, but does not follow that phase",
         "unquoted": "a value that starts with `{{` is not quoted",
         "unreachable": "a phase or step can never be reached",
-        "unread-record": "no step reads a field of a record, so it is not requested",
+        "unread-record": "no step reads a field of a record, so the field is not requested",
         "unreadable": "the file cannot be read",
         "untaken": "a test case gives a reply or answer that the run did not use",
         "untrusted": "the project uses an address or key that you have not approved",
@@ -128,8 +128,8 @@ CODES: Final = MappingProxyType(
         "unused-section": "a section is not used by any step",
         "users-only": "a project contains a setting that is only allowed in your user config",
         "variable": "the name is not valid for an environment variable",
-        "withheld": "a project allows models what your user config withholds",
-        "written-over": "a phase overwrites a file that has not been read",
+        "withheld": "a project gives models access to something that your user config withholds",
+        "written-over": "a phase overwrites a file before any phase has read it",
         "yaml": "the text is not YAML",
     }
 )

@@ -1,6 +1,6 @@
-"""Problems in an author's files and how they are shown, and errors that a user can act on.
+"""Problems in an author's files and the text that shows them, and errors that a user can act on.
 
-Owns `Problem`, its rendering and the wording of suggestions. Reads no files and knows no language rules.
+This module also words the suggestions in hints. It does not read files, and does not know the rules of the language.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 Severity = Literal["error", "warning"]
 
 SHOWN_WIDTH: Final = 110  # characters of a source line; a longer one is cut around the caret
-MAX_NAME_LENGTH: Final = 80  # a longer name is not a typo, and comparing it is slow
+MAX_NAME_LENGTH: Final = 80  # longer names get no suggestion, because they are no typos and slow to compare
 MAX_OPTIONS_SHOWN: Final = 30
 MIN_SIMILARITY: Final = (
-    0.66  # lowest similarity of a suggestion; at 0.6, `start` is close to `store`, and `amount` to `unit`
+    0.66  # between a name and its suggestion; 0.6 would suggest `store` for `start`, and `unit` for `amount`
 )
-MIN_ABBREVIATION: Final = 3  # letters of an abbreviation, such as `int` for `integer`
+MIN_ABBREVIATION: Final = 3  # letters that count as an abbreviation, such as `int` for `integer`
 MAX_COMPARED: Final = 1_000  # names that a misspelled name is compared with
-MAX_ERRORS: Final = 100  # per file; a file with more was not written by an author
-# Complete escape sequences: CSI, then strings such as a window title, then the short ones.
+MAX_ERRORS: Final = 100  # per file; an author's file does not have more
+# Escape sequences: first CSI, then strings such as a window title, then short sequences.
 ESCAPE_SEQUENCE: Final = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]?"
     r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c\n]*(?:\x07|\x1b\\|\x9c)?"
@@ -38,13 +38,13 @@ _UNSEEN: Final = re.compile(
     r"[\x00-\x08\x0e-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff"
     r"\U000e0000-\U000e007f]"
 )
-# This many spaces could push the following text to the start of the next terminal row.
+# This many spaces could move the text after them to the start of the next terminal row.
 _GAP: Final = re.compile(r"[ \t\xa0\u115f\u1160\u1680\u2000-\u200a\u202f\u205f\u2800\u3000\u3164\uffa0]{12,}")
 _HIDDEN: Final = re.compile(f"{_UNSEEN.pattern}|[\\t\\n]|{_LINE_END.pattern}")
 
 
 class Suggestion(str):
-    """A hint that suggests the name `meant` instead of the name `written`."""
+    """A hint that suggests the name `meant` in place of the name `written`."""
 
     __slots__ = ("meant", "written")
     meant: str
@@ -59,7 +59,7 @@ class Suggestion(str):
 
 @dataclass(frozen=True)
 class Replacement:
-    """A fix for a line: `text` replaces `written` at `column`, counted from 1."""
+    """A fix for one line: `text` replaces `written` at `column`. Lines and columns are counted from 1."""
 
     line: int
     column: int
@@ -77,7 +77,7 @@ class RelatedLocation(NamedTuple):
 
 @dataclass(frozen=True, order=True)
 class Problem:
-    """One mistake at one place; line and column count from 1. `mending` is set if a similar name exists."""
+    """One mistake at one place. Line and column are counted from 1. `mending` is a fix, if a similar name exists."""
 
     path: str
     line: int
@@ -92,14 +92,14 @@ class Problem:
 
 
 class ParsingStopped(Exception):
-    """Parsing of a file ended early; the reason has been reported."""
+    """Raised to stop parsing a file, after the reason has been reported."""
 
 
 class Problems:
-    """All problems of one run, without duplicates, in the order of their positions."""
+    """A collection of problems without duplicates, sorted by position."""
 
     def __init__(self, max_errors: int = MAX_ERRORS) -> None:
-        """Parsing of a file stops after `max_errors` errors."""
+        """Create an empty collection. `max_errors` is the number of errors after which parsing of a file stops."""
         self.max_errors = max_errors
         self._found: dict[tuple[str, int, int, str, str], Problem] = {}
         self._errors: Counter[str] = Counter()
@@ -119,7 +119,7 @@ class Problems:
         severity: Severity = "error",
         elsewhere: Span | None = None,
     ) -> None:
-        """Add a problem; excess warnings are dropped. Raises ParsingStopped if the file has too many errors."""
+        """Add a problem, unless it is a warning beyond the limit. Raises ParsingStopped at the limit of errors."""
         line, column = span.source.position(span.offset)
         source_line = span.source.line(line)
         if severity == "warning":
@@ -147,7 +147,7 @@ class Problems:
 
     @staticmethod
     def without_limit() -> Problems:
-        """Return a collection without a limit, for trial parses whose problems are not shown."""
+        """Return a collection without a limit, for parsing a file on trial."""
         return Problems(sys.maxsize)
 
     @property
@@ -162,7 +162,7 @@ class Problems:
 
 
 class SkillrunError(Exception):
-    """An error that a user can act on: what happened, and the next step."""
+    """An error that a user can act on. `message` says what happened, and `next_step` says what to do."""
 
     exit_code = 1
 
@@ -173,13 +173,13 @@ class SkillrunError(Exception):
 
 
 class UsageError(SkillrunError):
-    """The command line is invalid."""
+    """Raised if the command line is invalid."""
 
     exit_code = 2
 
 
 def render_problem(problem: Problem) -> str:
-    """The problem as text: position, message, source line with a caret under the column, and hint."""
+    """Return the problem as text: position, message, source line, a caret under the column, and hint."""
     place = f"{problem.path}:{problem.line}:{problem.column}"
     lines = [f"{place}: {problem.severity}[{problem.code}]: {problem.message}"]
     if problem.source_line.strip():
@@ -191,7 +191,7 @@ def render_problem(problem: Problem) -> str:
 
 
 def did_you_mean(name: str, options: Iterable[str], suffix: str = "") -> str:
-    """Return a Suggestion of the option closest to `name`, followed by `suffix`, or "" if none is close."""
+    """Return a Suggestion of the option closest to `name`, or "" if no option is close. The hint ends with `suffix`."""
     if not name or len(name) > MAX_NAME_LENGTH:
         return ""
     candidates = {_fold_name(option): option for option in islice(options, MAX_COMPARED)}
@@ -207,9 +207,9 @@ def did_you_mean(name: str, options: Iterable[str], suffix: str = "") -> str:
 
 
 def _find_replacement(suggestion: Suggestion, line: int, column: int, source_line: str) -> Replacement | None:
-    """Return the replacement of the name at or after a column of a line; None if the line does not contain it.
+    """Return the replacement of the first occurrence of the written name at or after a column of a line.
 
-    For a name such as `area/name`, the line may contain only the last part.
+    For a name such as `area/name`, the line may contain only the last part. Return None if the line contains neither.
     """
     names = [(suggestion.written, suggestion.meant)]
     (area, _, last), (other, _, meant) = (name.rpartition("/") for name in names[0])
@@ -223,7 +223,7 @@ def _find_replacement(suggestion: Suggestion, line: int, column: int, source_lin
 
 
 def allowed_hint(options: Iterable[str]) -> str:
-    """Return "allowed: a, b, c" in the given order; a long list ends with the number of omitted names."""
+    """Return "allowed: a, b, c" in the given order. A long list ends with the number of names that are left out."""
     names = [name or '""' for name in options]
     rest = len(names) - MAX_OPTIONS_SHOWN
     if rest > 0:
@@ -232,13 +232,16 @@ def allowed_hint(options: Iterable[str]) -> str:
 
 
 def suggest(name: str, options: Iterable[str], fallback: str = "") -> str:
-    """Return a hint for an unknown name: the closest option, else `fallback`, else all options."""
+    """Return a hint for an unknown name: the closest option, or `fallback` if none is close, or else all options."""
     known = list(dict.fromkeys(options))
     return did_you_mean(name, known) or fallback or allowed_hint(known)
 
 
 def near_miss(name: str, options: Collection[str]) -> str | None:
-    """The option that differs from `name` by one typo: a letter omitted, added or changed, or two swapped."""
+    """Return an option that differs from `name` by one typo, or None.
+
+    A typo is a letter that is omitted, added or changed, or two letters that are swapped.
+    """
     if len(options) > MAX_COMPARED:
         return None
     return next(
@@ -269,7 +272,7 @@ def escape_line(line: str) -> str:
 
 
 def _excerpt(line: str, at: int) -> tuple[str, int]:
-    """Return a part of the line that contains the offset `at`, and the screen column of that offset in it."""
+    """Return the part of the line around the offset `at`, and the screen column of the offset within this part."""
     from rich.cells import cell_len
 
     start = max(0, min(at - SHOWN_WIDTH * 2 // 3, len(line) - SHOWN_WIDTH)) if len(line) > SHOWN_WIDTH else 0
@@ -280,12 +283,12 @@ def _excerpt(line: str, at: int) -> tuple[str, int]:
 
 
 def make_printable(text: str) -> str:
-    """The text without control, bidirectional and invisible characters, with all line ends as `\\n`."""
+    """Return the text without control, bidirectional and invisible characters, with `\\n` as the only line end."""
     if text.isascii() and text.isprintable():
         return text
     return _UNSEEN.sub("", ESCAPE_SEQUENCE.sub("", _LINE_END.sub("\n", text)))
 
 
 def indent_continuation(text: str) -> str:
-    """The text with all lines after the first indented, so that none looks like output of the program itself."""
+    """Return the printable text with all lines but the first indented, so that none looks like the program's output."""
     return _GAP.sub("  ", make_printable(text)).replace("\n", "\n    ")

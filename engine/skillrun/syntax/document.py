@@ -1,6 +1,6 @@
-"""Splits a markdown file into frontmatter between two `---` lines and body sections under level-2 headings.
+"""Splits a markdown file into the frontmatter between two `---` lines and the sections under level-2 headings.
 
-Does not interpret their content.
+This module does not interpret the content of either.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ _DAMAGED: Final = re.compile(r"^[ \t]*(--\S*|[–—]\S*)[ \t]*$", re.MULTILINE)
 _MARKED: Final = re.compile(r"^(?P<heading>\\?##)(?=[ \t\n]|\Z)", re.MULTILINE)
 _CONFLICT: Final = re.compile(r"^(?:<<<<<<<|>>>>>>>) ", re.MULTILINE)  # git's conflict markers
 _LOOSE: Final = re.compile(r"^description:[ \t]+([^\s\"'|>\[{&*!%@`#].*)$", re.MULTILINE)
-_COLON: Final = ":\N{NO-BREAK SPACE}"  # as long as the `: ` it replaces, so that offsets stay valid
+_COLON: Final = ":\N{NO-BREAK SPACE}"  # replaces `: `, and has the same length so that offsets stay valid
 
 
 class Heading(NamedTuple):
-    """A level-2 heading: the offsets of its line and of the text under it."""
+    """A level-2 heading. `start` is the offset of the heading, `text_start` the offset of the text under it."""
 
     name: str
     start: int
@@ -37,7 +37,7 @@ class Heading(NamedTuple):
 
 
 def parse_document(source: Source, problems: Problems, *, foreign: bool = False) -> Document | None:
-    """Parse a markdown file; None if its frontmatter is broken or it contains conflict markers."""
+    """Parse a markdown file. Return None if its frontmatter is broken or if it contains conflict markers."""
     if marks := find_conflict_marks(source.text):
         hint = "merge both sides, and remove the lines `<<<<<<<`, `=======` and `>>>>>>>`"
         problems.report(Span(source, marks[0]), "conflict", "this is a merge conflict marker", hint)
@@ -56,7 +56,7 @@ def parse_document(source: Source, problems: Problems, *, foreign: bool = False)
 
 
 def find_conflict_marks(text: str) -> list[int]:
-    """Return the offsets of conflict markers outside fences; empty unless there are both start and end markers."""
+    """Return the offsets of conflict markers outside fences, if there are both start and end markers."""
     places = [match.start() for match in _CONFLICT.finditer(text)]
     if places:
         fences = Fences(text)
@@ -65,17 +65,20 @@ def find_conflict_marks(text: str) -> list[int]:
 
 
 def parse_foreign(source: Source, problems: Problems) -> Document | None:
-    """Parse a file that other tools also read, less strictly."""
+    """Parse a file less strictly, because other tools read it too."""
     return parse_document(source, problems, foreign=True)
 
 
 def parse_config(source: Source, problems: Problems) -> Mapping | None:
-    """Parse a YAML file that contains a mapping or nothing."""
+    """Parse a YAML file that contains a mapping or is empty."""
     return as_mapping(parse_yaml(source, 0, len(source.text), problems), problems)
 
 
 def read_yaml(path: Path, problems: Problems, read: Callable[[Node, Problems], Read]) -> Read | None:
-    """Return what `read` makes of a YAML file named by the user; None if the file cannot be parsed."""
+    """Parse a YAML file that the user named, and return the result of calling `read` with its root node.
+
+    If the file cannot be parsed, report problems and return None.
+    """
     source = read_source(path, str(path), problems)
     node = parse_yaml(source, 0, len(source.text), problems) if source is not None else None
     if node is not None:
@@ -87,7 +90,7 @@ def read_yaml(path: Path, problems: Problems, read: Callable[[Node, Problems], R
 def find_headings(text: str, start: int) -> tuple[list[Heading], list[int]]:
     """Return the headings of the body that starts at `start`, and the offsets of backslashes that escape a heading.
 
-    Both are recognized only in the first column and outside fences.
+    Headings and backslashes only count in the first column and outside fences.
     """
     headings: list[Heading] = []
     escapes: list[int] = []
@@ -107,13 +110,13 @@ def find_headings(text: str, start: int) -> tuple[list[Heading], list[int]]:
 
 
 def _name(line: str) -> str:
-    """A heading without its optional closing `#` characters."""
+    """Return the name in a heading, without the optional `#` characters at the end."""
     name = line.rstrip("#")
     return name.rstrip(" \t") if name != line and name[-1:] in ("", " ", "\t") else line
 
 
 def parse_frontmatter(source: Source, problems: Problems, *, foreign: bool = False) -> tuple[Mapping | None, int]:
-    """The frontmatter, and the offset of the body. In a `foreign` file, a description may contain colons."""
+    """Return the frontmatter, and the offset of the body. In a `foreign` file, the description may contain `: `."""
     opening = _OPENING.match(source.text)
     if not opening:
         return Mapping({}, Span(source, 0)), 0
@@ -132,7 +135,7 @@ def parse_frontmatter(source: Source, problems: Problems, *, foreign: bool = Fal
 
 
 def report_missing_end(source: Source, problems: Problems) -> None:
-    """Report that the frontmatter has no end, or the line that was probably meant to end it."""
+    """Report a frontmatter without an end. If a line was probably meant to end it, report this line."""
     opening = _OPENING.match(source.text)
     if damaged := _DAMAGED.search(source.text, opening.end() if opening else 0):
         message = f"`{damaged[1][:20]}` does not end the frontmatter"
@@ -149,7 +152,7 @@ def _replace_range(text: str, start: int, stretch: str) -> str:
 
 
 def _restore_description(front: Mapping | None) -> Mapping | None:
-    """The frontmatter with the original description."""
+    """Return the frontmatter with `: ` restored in the description."""
     entry = front.entries.get("description") if front is not None else None
     if front is None or entry is None or not isinstance(entry.value, Scalar) or entry.value.text is None:
         return front
@@ -160,7 +163,7 @@ def _restore_description(front: Mapping | None) -> Mapping | None:
 
 
 def as_mapping(node: Node | None, problems: Problems) -> Mapping | None:
-    """Return the node as a mapping, which is empty for null; report any other kind of node."""
+    """Return a mapping as it is, or an empty mapping for null. Report any other kind of node."""
     match node:
         case None | Mapping():
             return node
@@ -172,7 +175,7 @@ def as_mapping(node: Node | None, problems: Problems) -> Mapping | None:
 
 
 def _text(source: Source, start: int, end: int, escapes: list[int]) -> Text:
-    """A range of the body without trailing blank lines and without the backslashes that escape a heading."""
+    """Return a range of the body, without trailing blank lines and without the backslashes that escape headings."""
     end = start + len(source.text[start:end].rstrip(" \t\n"))
     inside = escapes[bisect_left(escapes, start) : bisect_left(escapes, end)]
     starts = [start, *(place + 1 for place in inside)]
@@ -180,7 +183,7 @@ def _text(source: Source, start: int, end: int, escapes: list[int]) -> Text:
 
 
 def check_sections(document: Document, problems: Problems) -> None:
-    """Report sections without a name and duplicate names."""
+    """Report sections without a name, and sections with the name of an earlier one."""
     headings: dict[str, Span] = {}
     for section in document.sections:
         if not section.name:
@@ -197,7 +200,7 @@ _FENCE: Final = re.compile(r"^ {0,3}(?P<fence>`{3,}|~{3,})(?P<info>.*)", re.MULT
 
 
 class Fences:
-    """The code fences of a text after an offset; an unclosed fence extends to the end of the text."""
+    """The code fences of a text from the offset `start`. An unclosed fence contains the rest of the text."""
 
     def __init__(self, text: str, start: int = 0) -> None:
         self._starts: list[int] = []
@@ -206,7 +209,7 @@ class Fences:
         for match in _FENCE.finditer(text, start):
             marks, info = match["fence"], match["info"]
             if not fence:
-                if marks[0] == "~" or "`" not in info:  # a further backtick makes it inline code
+                if marks[0] == "~" or "`" not in info:  # with a backtick after the marks, it is inline code
                     fence = marks
                     self._starts.append(match.start())
             elif marks.startswith(fence) and not info.strip():
@@ -216,6 +219,6 @@ class Fences:
             self._ends.append(len(text))
 
     def contains(self, place: int) -> bool:
-        """Whether an offset is inside a fence."""
+        """Whether an offset is inside a fence, or in the line that opens or closes one."""
         count = bisect_right(self._starts, place)
         return count > 0 and place < self._ends[count - 1]

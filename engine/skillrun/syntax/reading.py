@@ -1,4 +1,4 @@
-"""Reads an author's file as a source, and reports why a file cannot be read."""
+"""Reads an author's file into a `Source`, and reports why a file cannot be read."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ _BY_FOLDER = os.open in os.supports_dir_fd and bool(_UNFOLLOWED)
 
 
 class PathEscapes(OSError):
-    """A link leads out of the allowed folder."""
+    """Raised if a link leads out of the allowed folder."""
 
 
 class NotAFile(OSError):
-    """The path is a folder, a device or a pipe."""
+    """Raised if a path is a folder, a device or a pipe."""
 
 
 def is_outside(path: Path, boundary: Path | None) -> bool:
-    """Whether a path, with links resolved, is outside the folder `boundary`."""
+    """Whether a path is outside the folder `boundary` after links are resolved."""
     return boundary is not None and not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(boundary))
 
 
 def open_file(path: Path, boundary: Path | None = None) -> BinaryIO:
-    """Open a regular file without blocking on a pipe.
+    """Open a regular file. A pipe does not block the call.
 
-    With `boundary`, links are resolved within that folder, and a link created in the meantime is not followed.
-    Raises PathEscapes, NotAFile, or another OSError.
+    With `boundary`, the file must be in this folder after links are resolved. A link that is created while the file is
+    being opened is not followed. Raises PathEscapes, NotAFile or another OSError.
     """
     descriptor = os.open(path, _FILE) if boundary is None else _open_confined_file(path, boundary)
     if stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -62,7 +62,7 @@ def _open_confined_file(path: Path, boundary: Path) -> int:
 
 
 def _walk(base: str | Path, parts: Sequence[str]) -> int:
-    """Open the file at the parts of a path below a folder, without following links; return its descriptor."""
+    """Open the file at a path below the folder `base`, without following links. Return the file's descriptor."""
     *folders, name = parts
     above = os.open(base, _FOLDER)
     try:
@@ -81,9 +81,9 @@ _SAVE: Final = "save the file as UTF-8"
 def read_source(
     path: Path, label: str, problems: Problems, max_bytes: int = MAX_BYTES, boundary: Path | None = None
 ) -> Source | None:
-    """Read a UTF-8 file of at most `max_bytes` bytes; on failure, report a problem and return None.
+    """Read a UTF-8 file of at most `max_bytes` bytes. If this fails, report a problem and return None.
 
-    With `boundary`, a link that leads out of that folder is a failure.
+    With `boundary`, reading fails if a link leads out of this folder.
     """
     try:
         with open_file(path, boundary) as file:
@@ -106,7 +106,11 @@ def read_source(
 def decode_source(
     content: bytes, path: Path, label: str, problems: Problems, max_bytes: int = MAX_BYTES
 ) -> Source | None:
-    """Decode the content of a file. A larger file is passed with `max_bytes` + 1 bytes."""
+    """Decode the content of a file. If this fails, report a problem and return None.
+
+    Content of more than `max_bytes` bytes is reported as too large, so the caller need not read more than one byte
+    beyond the limit.
+    """
     if len(content) > max_bytes:
         message = f"the file is larger than {max_bytes:,} bytes"
         problems.add(Problem(label, 1, 1, "too-large", message, "split it into several files"))
@@ -120,12 +124,14 @@ def decode_source(
         problems.add(Problem(label, line, column, "encoding", message, _SAVE))
         return None
     if text.count("\0", 0, 1000) > 0 and text.count("\0") * 3 > len(text):
-        problems.add(Problem(label, 1, 1, "encoding", "every other byte is 0, as in UTF-16", _SAVE))
+        problems.add(
+            Problem(label, 1, 1, "encoding", "the file looks like UTF-16, because every other byte is 0", _SAVE)
+        )
         return None
     return Source(path, label, normalize_newlines(text))
 
 
 def outside_problem(label: str) -> Problem:
-    """The problem of a project file or folder that is a link out of the project."""
+    """Return the problem for a file or folder of a project that is a link to a place outside the project."""
     hint = "move the link's target into the project; links are allowed in your config folder"
     return Problem(label, 1, 1, "outside", "this leads out of the project", hint)

@@ -1,6 +1,7 @@
-"""Sanitizes text from models, tools, users and files once, where it enters.
+"""Sanitizes text from models, tools, users and files at the point where it enters a run.
 
-Owns the characters that a text of a run may contain. `diagnostics.make_printable` covers terminal output.
+This module defines which characters the texts of a run may contain. For terminal output, see
+`diagnostics.make_printable`.
 """
 
 from __future__ import annotations
@@ -10,9 +11,9 @@ from typing import Any, Final, TypeVar
 
 _LINE_END: Final = re.compile(r"\r\n?|[\x0b\x0c\x85\u2028\u2029]")
 _SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
-# C0 and C1 except tab and line feed, and bidirectional controls. Joiners and non-joiners stay.
+# Control characters (C0 and C1, but not tab and line feed) and bidirectional controls. Zero-width joiners are allowed.
 _STEERING: Final = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
-# Complete escape sequences, without adjacent JSON quotes or brackets.
+# Complete escape sequences. They end before a JSON quote or bracket.
 _SEQUENCE: Final = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07\x1b\n\"\\]*\x07")
 # Any character matched by the patterns above.
 _STRANGE: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -21,9 +22,10 @@ Plain = TypeVar("Plain")
 
 
 def sanitize(value: Plain) -> Plain:
-    """Return a text, or plain data with all its texts and keys, as valid Unicode with `\\n` line ends and no controls.
+    """Return a text, or plain data with all of its texts and keys, in sanitized form.
 
-    Adjacent halves of a surrogate pair become their character; a lone half becomes U+FFFD.
+    The result is valid Unicode without control characters, and `\\n` is the only line end. The two halves of a
+    surrogate pair become the character that they encode. A half without its other half becomes U+FFFD.
     """
     cleaned: Any = value
     if isinstance(value, str):

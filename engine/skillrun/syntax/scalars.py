@@ -1,4 +1,4 @@
-"""Converts YAML scalars to values, and maps each of their characters to its position in the file.
+"""Converts YAML scalars to values, and maps each character of a value to its position in the file.
 
 Values follow the core schema of YAML 1.2: `on`, `no`, dates and `22:22` are text.
 """
@@ -30,7 +30,7 @@ _DOUBLE_QUOTED: Final = re.compile(rf"\\(?:\n[ \t\n]*+|x..|u.{{4}}|U.{{8}}|.)|{_
 
 
 def plain_value(written: str) -> str | int | float | bool | None:
-    """The value of an unquoted scalar."""
+    """Return the value of an unquoted scalar."""
     if len(written) <= _LONGEST_WORD and written in _WORDS:
         return _WORDS[written]
     if written[0] in _NUMBER_START and len(written) <= _LONGEST_NUMBER:
@@ -42,12 +42,15 @@ def plain_value(written: str) -> str | int | float | bool | None:
 
 
 def is_numeral(written: str) -> bool:
-    """Whether an unquoted scalar is written as a number of any size."""
+    """Whether an unquoted scalar is written as a number, even one that is too large."""
     return written[0] in _NUMBER_START and bool(_INTEGER.fullmatch(written) or _FLOAT.fullmatch(written))
 
 
 def scalar_runs(file: str, start: int, end: int, style: str, value: str) -> Runs:
-    """The runs of a scalar between two file offsets; `style` is its first character, or "" for a plain scalar."""
+    """Return the runs of a scalar between two offsets of the file.
+
+    `style` is the first character of a quoted or block scalar, and "" for a plain scalar.
+    """
     match style:
         case "'":
             return tuple(_quoted_runs(file, start + 1, end - 1, _SINGLE_QUOTED))
@@ -59,14 +62,14 @@ def scalar_runs(file: str, start: int, end: int, style: str, value: str) -> Runs
 
 
 def _word_runs(file: str, start: int, end: int, value: str) -> Iterator[tuple[int, int]]:
-    """Plain, literal and folded scalars: only the white space between words differs from the file."""
+    """Yield the runs of a plain, literal or folded scalar, which only differs from the file in its white space."""
     yield 0, start
     for word, written in zip(_WORD.finditer(value), _WORD.finditer(file, start, end), strict=False):
         yield word.start(), written.start()
 
 
 def _quoted_runs(file: str, start: int, end: int, special: re.Pattern[str]) -> Iterator[tuple[int, int]]:
-    """Quoted scalars: escapes and folded line ends differ in length from their values."""
+    """Yield the runs of a quoted scalar, in which the length of an escape or a folded line end may change."""
     yield 0, start
     length = 0
     place = start
@@ -79,7 +82,7 @@ def _quoted_runs(file: str, start: int, end: int, special: re.Pattern[str]) -> I
 
 
 def _decoded_length(written: str) -> int:
-    """The number of characters that an escape, a doubled quote or a range of white space represents."""
+    """Return the number of characters that an escape, a doubled quote or a range of white space stands for."""
     breaks = written.count("\n")
     if written.startswith("\\"):
         return breaks - 1 if breaks else 1

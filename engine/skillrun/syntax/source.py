@@ -1,6 +1,6 @@
-"""An author's file and its parts with exact positions: texts, YAML nodes and sections.
+"""Types for an author's file and for its parts with exact positions: texts, YAML nodes and sections.
 
-Owns the types; `reading` reads a file, `yaml` and `document` parse it.
+`reading` reads files, and `yaml` and `document` parse them.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 MAX_BYTES: Final = 1_000_000
-MAX_PROSE: Final = 200_000  # bytes of a markdown file of a library; templates are the slowest part to parse
+MAX_PROSE: Final = 200_000  # bytes of a markdown file in a library; lower, because templates are slow to parse
 
-# (offset in the text, offset in the file) of the start of each range copied unchanged from the file
+# For the start of each range that is copied unchanged from the file: (offset in the text, offset in the file)
 Runs = tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """A file as text with `\\n` line ends; `label` is its name in messages."""
+    """The text of a file, with `\\n` line ends. `label` is the name of the file in messages."""
 
     path: Path
     label: str
@@ -31,20 +31,20 @@ class Source:
 
     @staticmethod
     def of(text: str, label: str = "<text>") -> Source:
-        """A source that is not a file."""
+        """Return a source for a text that is not from a file."""
         return Source(Path(label), label, normalize_newlines(text))
 
     def position(self, offset: int) -> tuple[int, int]:
-        """The line and column of an offset, both counted from 1."""
+        """Return the line and the column of an offset, both counted from 1."""
         line = bisect_right(self._line_starts, offset)
         return line, offset - self._line_starts[line - 1] + 1
 
     def line(self, number: int) -> str:
-        """The line as problems quote it: empty if hidden."""
+        """Return the line for quoting in a problem. It is empty if the line is hidden."""
         return "" if number in self._hidden else self._lines[number - 1]
 
     def hide(self, number: int) -> None:
-        """Stop quoting the line in problems, because it may contain a secret."""
+        """Hide the line, so that problems do not quote it. It may contain a secret."""
         self._hidden.add(number)
 
     @cached_property
@@ -81,19 +81,19 @@ class Text:
     __slots__ = ("_runs", "source", "value")
 
     def __init__(self, value: str, source: Source, runs: Runs | Callable[[], Runs]) -> None:
-        """Runs that are expensive to compute are passed as a function, which is called on first use."""
+        """Create a text. Runs that are slow to compute are passed as a function, which is called on first use."""
         self.value = value
         self.source = source
         self._runs = runs
 
     @staticmethod
     def of(value: str) -> Text:
-        """A text that is not from a file; its positions are its own lines and columns."""
+        """Return a text that is not from a file. Its positions are lines and columns of the text itself."""
         return Text(value, Source(Path("<text>"), "<text>", value), ((0, 0),))
 
     @staticmethod
     def from_ranges(source: Source, pieces: Iterable[tuple[int, int]]) -> Text:
-        """Join the given (start, end) ranges of the file."""
+        """Return a text that joins the given (start, end) ranges of the file."""
         runs: list[tuple[int, int]] = []
         parts: list[str] = []
         length = 0
@@ -105,14 +105,14 @@ class Text:
         return Text("".join(parts), source, tuple(runs))
 
     def at(self, offset: int) -> Span:
-        """The position of the character at an offset; at or past the end, the position after the last character."""
+        """Return the position of the character at an offset, or the position after the last character."""
         runs = self.runs
         offset = max(0, min(offset, len(self.value)))
         start, place = runs[bisect_right(runs, offset, key=_run_start) - 1]
         return Span(self.source, place + offset - start)
 
     def substring(self, start: int, end: int) -> Text:
-        """The text from start to end, with its file positions."""
+        """Return the part of the text from `start` to `end`, which keeps its positions in the file."""
         inside = [(offset - start, place) for offset, place in self.runs if start < offset < end]
         return Text(self.value[start:end], self.source, ((0, self.at(start).offset), *inside))
 
@@ -130,7 +130,7 @@ class Text:
 
 
 class Scalar(NamedTuple):
-    """A single value; `text` is set if it is a string."""
+    """A single YAML value. `text` is set if the value is a string."""
 
     value: str | int | float | bool | None
     text: Text | None
@@ -162,7 +162,7 @@ class Mapping(NamedTuple):
         return entry.value if entry else None
 
     def key_span(self, *path: str) -> Span | None:
-        """The position of the key at a path of keys."""
+        """Return the position of the key at a path of keys, or None if it does not exist."""
         node: Node = self
         span = None
         for name in path:
@@ -173,7 +173,7 @@ class Mapping(NamedTuple):
         return span
 
     def value_span(self, *path: str) -> Span | None:
-        """The position of the value at a path of keys."""
+        """Return the position of the value at a path of keys, or None if it does not exist."""
         *parents, last = path
         node: Node | None = self
         for name in parents:
@@ -195,7 +195,7 @@ class Section(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A markdown file: `preface` is the text before the first section, `body` everything below the frontmatter."""
+    """A markdown file. `body` is the text after the frontmatter, and `preface` is its part before the first section."""
 
     source: Source
     frontmatter: Mapping
@@ -205,7 +205,7 @@ class Document:
 
 
 def scalars(node: Node) -> Iterator[Scalar]:
-    """Every single value in a node."""
+    """Yield every single value in a node."""
     if isinstance(node, Scalar):
         yield node
         return
@@ -214,7 +214,7 @@ def scalars(node: Node) -> Iterator[Scalar]:
 
 
 def sequences(node: Node) -> Iterator[Sequence]:
-    """Every list in a node, the outer ones first."""
+    """Yield every list in a node, outer lists before the lists inside them."""
     if isinstance(node, Sequence):
         yield node
     elif isinstance(node, Scalar):
@@ -224,7 +224,7 @@ def sequences(node: Node) -> Iterator[Sequence]:
 
 
 def to_plain(node: Node) -> Any:
-    """The node as dicts, lists and single values."""
+    """Return the node as plain data: dicts, lists and single values."""
     match node:
         case Scalar():
             return node.value
@@ -235,7 +235,7 @@ def to_plain(node: Node) -> Any:
 
 
 def normalize_newlines(text: str) -> str:
-    """The text without a byte order mark, with `\\n` line ends."""
+    """Return the text without a byte order mark and with `\\n` line ends."""
     text = text.removeprefix("\N{ZERO WIDTH NO-BREAK SPACE}")
     return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
 

@@ -1,6 +1,6 @@
 """Explains common YAML syntax errors to authors: what is wrong, where, and what to write instead.
 
-Owns the wording only; `yaml` finds the errors.
+This module only words the explanations. `yaml` finds the errors.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _ITEM: Final = re.compile(r"[ ]*- |[^\s-]")
 
 
 class SyntaxHint(NamedTuple):
-    """A syntax error at a place of the file."""
+    """The explanation of a syntax error, and the error's offset in the file."""
 
     offset: int
     message: str
@@ -32,7 +32,7 @@ class SyntaxHint(NamedTuple):
 
 
 def unquoted_value(offset: int, start: str) -> SyntaxHint:
-    """A value whose first characters mean something else in YAML."""
+    """Return the explanation for an unquoted value that starts with characters that have another meaning in YAML."""
     hint = f'{_QUOTE}, such as "{{{{ inputs.name }}}}"' if start in _TEMPLATE_MARKS else _QUOTE
     sign = "a backtick" if start == "`" else f"`{start}`"
     return SyntaxHint(offset, f"a value that starts with {sign} must be quoted", hint, "unquoted")
@@ -41,8 +41,9 @@ def unquoted_value(offset: int, start: str) -> SyntaxHint:
 def explain_error(
     source: Source, offset: int, error: MarkedYAMLError, last_event: Any, flow_start: int | None = None
 ) -> SyntaxHint:
-    """Explain the parser's error, whose marks count from `offset`; `last_event` is the event before it.
+    """Return the explanation of an error from the YAML parser.
 
+    `offset` is the offset in the file at which the parser started. `last_event` is the last event before the error, and
     `flow_start` is the offset of the innermost open `[` or `{`.
     """
     text, reason = source.text, error.problem or ""
@@ -69,7 +70,7 @@ def explain_error(
 
 
 def _hints_by_reason(source: Source, at: int, context: int) -> dict[str, SyntaxHint]:
-    """The hints by libyaml's message, or a part of it."""
+    """Return the explanations, keyed by libyaml's message or a part of it."""
     (line, column), opened = source.position(at), source.position(context)[0]
     sign, opening = source.text[at : at + 1], source.text[context : context + 1]
     colon = SyntaxHint(at, "a value with `: ` in it must be quoted", f"{_QUOTE}; if this is a separate key, {_INDENT}")
@@ -82,7 +83,7 @@ def _hints_by_reason(source: Source, at: int, context: int) -> dict[str, SyntaxH
     indented = SyntaxHint(
         at,
         indentation_message,
-        f"start it in column {' or '.join(map(str, columns))}; {_INDENT}" if columns else _INDENT,
+        f"start the line in column {' or '.join(map(str, columns))}; {_INDENT}" if columns else _INDENT,
     )
     more = SyntaxHint(at, "unexpected text after the value of the key")
     escape = f"`{source.text[at : at + 2]}` is not an escape in YAML"
@@ -108,7 +109,7 @@ def _hints_by_reason(source: Source, at: int, context: int) -> dict[str, SyntaxH
 
 
 def _columns(source: Source, line: int) -> list[int]:
-    """The columns of the keys above that a line may belong to, innermost first."""
+    """Return the columns in which a line may start, innermost first. They are columns of keys in the lines above it."""
     columns: list[int] = []
     for number in range(line - 1, 0, -1):
         text = source.line(number)
@@ -124,7 +125,7 @@ def _columns(source: Source, line: int) -> list[int]:
 
 
 def _unfinished_value(source: Source, offset: int, at: int, last_event: ScalarEvent) -> SyntaxHint | None:
-    """The hint for a value before the error that spans several lines by mistake."""
+    """Return the explanation if the last value before the error spans several lines by mistake, or else None."""
     start, end = (
         mark.index + offset if mark is not None else at for mark in (last_event.start_mark, last_event.end_mark)
     )
@@ -132,15 +133,18 @@ def _unfinished_value(source: Source, offset: int, at: int, last_event: ScalarEv
     if line == end_line:
         return None
     if last_event.style in ("'", '"') and end_line == error_line:
-        message = f"this quote is only closed by another quote on line {error_line}"
-        return SyntaxHint(start, message, "close it where the value ends")
+        message = f"this quote is not closed until the quote on line {error_line}"
+        return SyntaxHint(start, message, "close the quote where the value ends")
     if not last_event.style and not source.line(line)[: column - 1].strip(" -"):
         return _missing_colon_hint(source, start)
     return None
 
 
 def _missing_space_hint(source: Source, offset: int, at: int) -> SyntaxHint | None:
-    """The hint for a list item without a space after its dash, in the line of the error or above it."""
+    """Return the explanation for a list item that lacks the space after its dash, or None.
+
+    The item is in the line of the error or above it.
+    """
     start = source.text.rfind("\n", 0, at) + 1
     while start >= offset:
         line = source.text[start:].split("\n", 1)[0]

@@ -1,7 +1,7 @@
-"""Parses YAML into nodes with exact positions, built directly from libyaml's events.
+"""Parses YAML into nodes with exact positions, which are built directly from libyaml's events.
 
-Owns which YAML the language accepts: no anchors, aliases, tags, duplicate keys or second documents, and limited size
-and depth. Does not interpret keys.
+This module defines which YAML the language accepts: anchors, aliases, tags, duplicate keys and second documents are not
+allowed, and size and depth are limited. It does not interpret keys.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _FORBIDDEN: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-
 
 
 def parse_yaml(source: Source, start: int, end: int, problems: Problems) -> Node | None:
-    """Parse the YAML between two offsets. Empty YAML is a null; for broken YAML, report a problem and return None."""
+    """Parse the YAML between two offsets. Empty YAML is null. If the YAML is broken, report a problem, return None."""
     text = source.text[start:end]
     if len(text) > MAX_BYTES:
         message = f"this YAML is longer than {MAX_BYTES:,} characters"
@@ -54,7 +54,7 @@ def parse_yaml(source: Source, start: int, end: int, problems: Problems) -> Node
 
 
 class _OpenCollection:
-    """A list or mapping whose end has not been reached."""
+    """A list or mapping of which the parser has not reached the end."""
 
     __slots__ = ("entries", "items", "key", "start")
 
@@ -66,7 +66,7 @@ class _OpenCollection:
 
 
 class _Builder:
-    """Builds the nodes of one range of YAML, whose marks count from `offset`."""
+    """Builds the nodes of the YAML that starts at `offset` in the file. The parser's positions count from there."""
 
     def __init__(self, source: Source, offset: int, problems: Problems) -> None:
         self.source = source
@@ -116,7 +116,7 @@ class _Builder:
         except MarkedYAMLError as error:
             text = self.source.text
             if error.problem_mark is not None and error.problem == "exceeded maximum nesting depth":
-                # libyaml reads ahead, so its limit is reached before the limit that is counted here
+                # libyaml reads ahead, so it can reach its own limit before the builder reaches MAX_DEPTH
                 self.refuse_depth(error.problem_mark.index + self.offset)
                 return None
             flow = next((frame.start for frame in reversed(self.open) if text[frame.start] in "[{"), None)
@@ -136,10 +136,12 @@ class _Builder:
                 return Scalar(meaning, None, span)
             if is_numeral(value):
                 message = f"the number `{value[:20]}{'…' if len(value) > 20 else ''}` is too large"
-                self.report(start, "number", message, "put it in quotes if it is text")
+                self.report(start, "number", message, "put the value in quotes if it is text")
             if value[-1:] in {'"', "'"} and value.count(value[-1]) == 1 and not value.endswith("s'"):
                 hint = "add an opening quote, or put the whole value in the other kind of quotes"
-                self.report(start, "quote", "this value has a closing quote, but no opening quote", hint)
+                self.report(
+                    start, "quote", "this value has no quote at the start that matches the quote at the end", hint
+                )
             self.check_comment(event.end_mark.index + self.offset, value)
         end: int = event.end_mark.index + self.offset
         quote = 1 if style in {"'", '"'} else 0
@@ -149,7 +151,7 @@ class _Builder:
         return Scalar(value, Text(value, self.source, runs), span)
 
     def check_comment(self, end: int, value: str) -> None:
-        """Warn of a `#` that turns the rest of a text into a comment, as in `Which of issue #12`."""
+        """Warn of a `#` that turns the rest of a text into a comment, such as `#12` in `Fix issue #12 first`."""
         if " " in value and (match := _CUT.match(self.source.text, end)):
             message = f"`{match[1]}` starts a comment here, so the value ends before it"
             self.problems.report(Span(self.source, match.start(1)), "comment", message, _QUOTE, "warning")
@@ -179,7 +181,7 @@ class _Builder:
         return Scalar(None, None, Span(self.source, start))
 
     def begin(self, event: Any) -> int:
-        """Return the start of the event; report an anchor or tag there."""
+        """Return the offset in the file where the event starts. Report the anchor or tag of the event."""
         start: int = event.start_mark.index + self.offset
         if event.anchor is not None:
             hint = "a value that starts with `&` must be quoted; write a shared value in both places"
@@ -190,7 +192,7 @@ class _Builder:
         return start
 
     def attach_node(self, parent: _OpenCollection, node: Node) -> None:
-        """Add a finished node to the enclosing list or mapping."""
+        """Add a finished node to the list or mapping that contains it."""
         if parent.entries is None:
             parent.items.append(node)
         elif parent.key is None:

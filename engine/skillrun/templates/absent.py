@@ -1,6 +1,7 @@
 """The absent value, which represents a skipped step, an omitted optional field or an output that does not exist.
 
-Independent of templates; the operators and filters in `templates` define how they treat it.
+This module does not depend on the rest of `templates`. The operators and filters there define how they treat absent
+values.
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ from jinja2 import Undefined
 
 
 class Absent(Undefined):
-    """Supports chained lookups and is empty and false; every comparison with it is false; printing it is an error.
+    """An absent value. It is empty and false, and any lookup on it is absent as well.
 
-    `path` is the path that was looked up (`phases.research.outputs.x`), `gap` the missing part (`phases.research`).
-    Test for it with `isinstance(value, Absent)`: each failed lookup creates its own instance.
+    Every comparison with an absent value is false, and printing one is an error. `path` is the path that was looked up
+    (`phases.research.outputs.x`), and `gap` is the part of the path that is missing (`phases.research`). Each failed
+    lookup creates its own instance, so test for absence with `isinstance(value, Absent)`.
     """
 
     __slots__ = ("gap", "path")
@@ -27,7 +29,7 @@ class Absent(Undefined):
 
     @property
     def explanation(self) -> str:
-        """For messages: which value is absent, and which part of its path is missing."""
+        """A message that says which value is absent, and which part of its path is missing."""
         if not self.path:
             return "the value is absent"
         return f"`{self.path}` is absent" + (f": there is no `{self.gap}`" if self.gap != self.path else "")

@@ -1,6 +1,6 @@
-"""The definition of a built-in filter or function, and the interface through which result rules use the checker.
+"""The class that defines a built-in filter or function, and the interface of the checker that result rules use.
 
-The definitions are in `vocabulary`; their result rules are in `return_types`.
+`vocabulary` contains the definitions, and `return_types` contains the result rules.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ REJECTED_KINDS: Final[dict[AcceptedInput, frozenset[str]]] = {
 
 
 class InferenceContext(Protocol):
-    """The part of a template's type inference that result rules use."""
+    """The methods of type inference that result rules call."""
 
     def infer(self, node: nodes.Node) -> Type:
         """Return the type of an expression."""
         ...
 
     def infer_filter_result(self, node: nodes.Filter, types: list[Type]) -> Type:
-        """Return the result type of a filter for values of these types."""
+        """Return the result type of a filter; `types` are the types of the filtered value and the arguments."""
         ...
 
     def infer_attribute(self, node: nodes.Node, items: Type, path: str) -> Type:
-        """Return the type of the field at `path` of a list's items; report it if the items do not have it."""
+        """Return the type of the field at `path` in the items of a list. Report a field that the items do not have."""
         ...
 
     def report_comparison(self, node: nodes.Node, left: Type, sign: str, right: Type, name: str) -> None:
-        """Report a comparison that can never be true, at `node`, the expression of `right`."""
+        """Report, at `node`, a comparison that can never be true; `node` is the expression whose type is `right`."""
         ...
 
     def non_empty_facts(self, node: nodes.Node) -> Facts:
@@ -49,7 +49,7 @@ class InferenceContext(Protocol):
         ...
 
     def is_known_non_empty(self, node: nodes.Node) -> bool:
-        """Whether those facts hold at this point."""
+        """Whether the `non_empty_facts` of the expression hold at this point."""
         ...
 
     def report(self, node: nodes.Node, code: str, message: str, hint: str = "", severity: Severity = "error") -> None:
@@ -58,17 +58,20 @@ class InferenceContext(Protocol):
 
 
 Rule = Callable[[InferenceContext, nodes.Call | nodes.Filter, list[Type]], Type]
-"""Infers the result type from the argument types; the first is the filtered value."""
+"""Infers the result type from the types of the arguments. The first argument of a filter is the filtered value."""
 
 
 @dataclass(frozen=True)
 class Builtin:
-    """A filter, a function, or both: implementation, arguments, result type and row in the manual.
+    """A built-in that can be used as a filter, as a function, or as both.
 
-    If it `needs_run`, `function` only declares the parameters: the run provides the implementation by name.
-    `number_arguments` are the positions and names of numeric arguments, `pattern_argument` is the position of regular
-    expressions; the value before the `|` counts as the first. `name_argument` is the position of an argument that names
-    a filter or test. `usages` and `description` form its row in the manual, which lists Jinja's filters by `group`.
+    If `needs_run` is set, `function` only declares the parameters, and the run provides the implementation.
+    `number_arguments` holds the positions and names of numeric arguments. `pattern_argument` is the position of the
+    argument with regular expressions. The value before the `|` is at position 0. `name_argument` is set if an argument
+    names a filter or a test: it says which of the two, and the position of the argument after the `|`.
+
+    The manual has a row for each of the project's own built-ins, made from `usages` and `description`. It lists
+    Jinja's filters by `group`.
     """
 
     function: Callable[..., Any]
@@ -89,6 +92,6 @@ class Builtin:
 
     @property
     def manual_row(self) -> str:
-        """Its row in the manual's table of project built-ins."""
+        """The row of this built-in in the manual's table of project built-ins."""
         cells = (", ".join(f"`{form}`" for form in self.usages), self.use, self.description)
         return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"

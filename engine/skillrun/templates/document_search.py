@@ -1,6 +1,6 @@
-"""Searches documents and returns each match with its document, line number and text.
+"""Searches documents for regular expressions, and returns each match with its document, line number and line.
 
-Defines how documents are read and searched for all text checks; used by `ids`, `paths` and `numbers`.
+`ids`, `paths` and `numbers` use this module, so that all text checks read and search documents in the same way.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from skillrun.templates.limits import WORK_PER_SECOND, TemplateError, render_bud
 from skillrun.templates.values import to_list, to_text
 
 LONGEST: Final = 300  # characters of a line in a place record
-LINE_WORK: Final = 4  # work units per line,
-PLACE_WORK: Final = 4  # per place record
-MENTION_WORK: Final = 8  # and per candidate for an id, a path or a number
+LINE_WORK: Final = 4  # work units per line
+PLACE_WORK: Final = 4  # work units per place record
+MENTION_WORK: Final = 8  # work units per candidate for an id, a path or a number
 _BREAK: Final = re.compile(r"\r\n?|\n")
 
 
@@ -47,25 +47,26 @@ class TitledText:
 
     @cached_property
     def fenced(self) -> list[bool]:
-        """For each line, whether it is inside a code fence, or opens or closes one."""
+        """For each line, whether it is inside a code fence, opens one or closes one."""
         fences = Fences(self.text)
         return [fences.contains(start) for start in self.starts]
 
     def position(self, offset: int) -> tuple[int, int]:
-        """Return the line index and column of an offset."""
+        """Return the line index and the column of an offset, both counted from 0."""
         line = bisect_right(self.starts, offset) - 1
         return line, offset - self.starts[line]
 
     def place_record(self, line: int, column: int) -> dict[str, Any]:
-        """Return the record of a place. A long line is cut to the part around the column."""
+        """Return a record with the document, line number and line of a place. Cut a long line around the column."""
         spend(PLACE_WORK)
         return {"document": self.title, "line": line + 1, "text": _excerpt(self.lines[line], column)}
 
 
 def to_documents(value: Any) -> list[TitledText]:
-    """Return the documents to search, from a mapping of title to text or from one untitled text; skip absent ones.
+    """Return the documents to search. `value` is a mapping from title to text, or a single text without a title.
 
-    A list becomes its items as paragraphs; a record becomes its `text` field if it has one, else a line per field.
+    Absent and null texts are skipped. A list is converted to one paragraph per item. A record is converted to its
+    `text` field, or to one line per field if it has no such field.
     """
     if isinstance(value, Absent):
         return []
@@ -82,7 +83,7 @@ def to_documents(value: Any) -> list[TitledText]:
 
 
 def hits_in(documents: Any, patterns: Any) -> list[dict[str, Any]]:
-    """Return each match of the named regular expressions, by document and position; case is ignored."""
+    """Return each match of the named regular expressions, ordered by document and position. Case is ignored."""
     kinds = named_patterns(patterns)
     return [
         {"kind": kind, "hit": hit, **document.place_record(*document.position(offset))}
@@ -91,11 +92,11 @@ def hits_in(documents: Any, patterns: Any) -> list[dict[str, Any]]:
     ]
 
 
-read_documents = to_documents  # an alias that no parameter shadows
+read_documents = to_documents
 
 
 def named_patterns(expressions: Any) -> dict[str, list[str]]:
-    """Return regular expressions by name: the keys of a mapping, or else each expression as its own name."""
+    """Return lists of regular expressions, keyed by name. An expression outside a mapping is its own name."""
     by_name = (
         expressions
         if isinstance(expressions, Mapping)
@@ -107,8 +108,10 @@ def named_patterns(expressions: Any) -> dict[str, list[str]]:
 def find_occurrences(
     text: str, kinds: Mapping[str, list[str]], *, ignore_case: bool = True
 ) -> list[tuple[int, str, str]]:
-    """Return offset, matched text and kind of each hit in the whole text, in order. If several kinds match the same
-    text at the same offset, the first kind wins."""
+    """Return the offset, the matched text and the kind of each hit in the whole text, in order of offset.
+
+    If several kinds match the same text at the same offset, the first kind wins.
+    """
     kind_by_place: dict[tuple[int, str], str] = {}
     for kind, several in kinds.items():
         for pattern in several:
@@ -120,9 +123,9 @@ def find_occurrences(
 
 
 def search(pattern: str, text: str, *, ignore_case: bool = True) -> list[patterns.Hit]:
-    """Return the hits in the beginning of a text; the search time is charged to the render budget."""
+    """Return the hits in the first TEXT_CAP characters of a text. Charge the search time to the render budget."""
     with render_budget() as active_budget:
-        began = time.thread_time()  # CPU time, so that a busy machine does not count
+        began = time.thread_time()  # CPU time, because it does not depend on what else the machine runs
         try:
             hits = patterns.find_hits(
                 pattern, text, active_budget.remaining_work / WORK_PER_SECOND, ignore_case=ignore_case
@@ -130,7 +133,9 @@ def search(pattern: str, text: str, *, ignore_case: bool = True) -> list[pattern
         except ValueError as error:
             raise TemplateError(str(error)) from error
         except TimeoutError as error:
-            raise TemplateError(f"searching for `{pattern}` takes too long", "clip the text, or simplify it") from error
+            raise TemplateError(
+                f"searching for `{pattern}` takes too long", "clip the text, or simplify the pattern"
+            ) from error
         active_budget.spend(int((time.thread_time() - began) * WORK_PER_SECOND))
     return hits
 
@@ -140,7 +145,10 @@ def _as_list(value: Any) -> list[Any]:
 
 
 def _searchable_parts(text: str) -> Iterator[tuple[int, str]]:
-    """Yield the text in searchable parts with their offsets, split at line ends, or at least at spaces."""
+    """Yield parts of the text that are short enough to search, each after its offset.
+
+    The text is split at line ends. A longer line is split at a space if it has one.
+    """
     start = 0
     while len(text) - start > patterns.TEXT_CAP:
         limit = start + patterns.TEXT_CAP

@@ -1,6 +1,6 @@
-"""Compiles templates and bare expressions, and renders them to values; errors carry a line and column.
+"""Compiles templates and bare expressions, and renders them to values. Errors have a line and a column.
 
-Parsing is in `syntax`, the allowed constructs in `validation` and `vocabulary`, evaluation in `interpreter`.
+`syntax` parses templates, `validation` and `vocabulary` define the allowed constructs, and `interpreter` evaluates.
 """
 
 from __future__ import annotations
@@ -31,13 +31,14 @@ _END_RAW: Final = re.compile(r"\{%-? *endraw *-?%\}")
 # Up to the first `}}` outside quotes, without backtracking.
 _VALUE: Final = re.compile(r"\{\{(?:'[^'\n]*'|\"[^\"\n]*\"|(?!\}\}).)*+\}\}", re.DOTALL)
 _CLOSED_BY: Final = {"{%": "%}", "{{": "}}", "{#": "#}"}
-_MAX_UNCLOSED_QUOTES: Final = 20  # values with unclosed quotes after which quotes are ignored
+_MAX_UNCLOSED_QUOTES: Final = 20  # after this many values with unclosed quotes, quotes are ignored
 
 
 def find_unbalanced_tags(text: str, start: int = 0) -> Iterator[tuple[int, str, str, str]]:
-    """Yield closing delimiters without a tag, unless they can be literal braces of the text, and tags left open.
+    """Yield a problem for each closing delimiter without a tag and for each tag that is only half closed.
 
-    Each item is an offset (counted from `start`), a code, a message and a hint.
+    A closing delimiter that can be a literal brace of the text is not a problem. Each problem is an offset, a code, a
+    message and a hint; `start` is added to the offsets.
     """
     tags = _TagScanner(text)
     depth = at = 0
@@ -64,16 +65,16 @@ def find_unbalanced_tags(text: str, start: int = 0) -> Iterator[tuple[int, str, 
 
 
 class _TagScanner:
-    """Finds where tags end. A delimiter missing after one position is not searched for again after a later one."""
+    """Finds where tags end. Once a delimiter is missing after one position, later positions are not searched for it."""
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.missing: set[str] = set()
         self.unclosed_quotes = 0
-        self.line = (0, 0)  # end of the line examined last, with and without trailing blanks
+        self.line = (0, 0)  # the end of the line examined last: first with trailing blanks, then without them
 
     def half_closed_end(self, place: int, sign: str) -> int | None:
-        """Return the end of the line if the tag at `place` ends there with only half of its closing delimiter."""
+        """Return where the line ends if only half of the closing delimiter of the tag at `place` is there."""
         if sign == "{#" or self._line_end(place) - place < 3:
             return None
         end, closing = self._line_end(place), _CLOSED_BY[sign]
@@ -104,7 +105,7 @@ class _TagScanner:
         return place_of_closing + len(closing)
 
     def _line_end(self, place: int) -> int:
-        """Return the end of the line that contains `place`, without trailing blanks."""
+        """Return where the line that contains `place` ends, not counting trailing blanks."""
         if place >= self.line[0]:
             end = self.text.find("\n", place)
             end = len(self.text) if end < 0 else end
@@ -129,7 +130,7 @@ __all__ = [
 
 
 class RenderError(SkillrunError):
-    """A template could not be rendered; `problem` has the position and the reason."""
+    """Raised if a template cannot be rendered. `problem` contains the position and the reason."""
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(f"{problem.path}:{problem.line}:{problem.column}: {problem.message}", problem.hint)
@@ -145,8 +146,9 @@ class RenderError(SkillrunError):
 class Template:
     """A compiled string or bare expression.
 
-    A node's `lineno` is its offset in `text`; `span` returns its position in the file. `expression` is set if the
-    template is a single expression, whose value keeps its type.
+    In `tree`, the `lineno` of a node is its offset in `text`; `span` returns the node's position in the file. If the
+    template consists of a single expression, `expression` is set, and rendering returns the expression's value with
+    its type.
     """
 
     __slots__ = ("_names", "bare", "expression", "text", "tree")
@@ -163,11 +165,11 @@ class Template:
 
     @property
     def is_constant(self) -> bool:
-        """Whether it is plain text without tags."""
+        """Whether the template is plain text without tags."""
         return self.tree is _CONSTANT
 
     def mentions_name(self, name: str) -> bool:
-        """Whether it contains this name."""
+        """Whether the template reads or sets this name."""
         if self._names is None:
             self._names = frozenset(name.name for name in self.tree.find_all(nodes.Name))
         return name in self._names
@@ -176,14 +178,15 @@ class Template:
         return self.text.at(node.lineno)
 
     def render(self, names: Mapping[str, Any]) -> Any:
-        """Return the value of a single expression as plain data, or else the text. Raises RenderError.
+        """Return the value of a single expression as plain data, or the text of any other template.
 
-        An absent single expression returns an `Absent`; absent items of lists and mappings are left out.
+        The value of a single expression may be `Absent`; absent items of lists and mappings are left out. Raises
+        RenderError.
         """
         return self._render(names, drop_absent)
 
     def render_text(self, names: Mapping[str, Any]) -> str:
-        """Return the text, even of a single expression. Raises RenderError, also if its value is absent."""
+        """Return the rendered text, even for a single expression. Raises RenderError, also for an absent value."""
         rendered: str = self._render(names, to_text)
         return rendered
 
@@ -208,7 +211,7 @@ class Template:
 
 @dataclass(frozen=True)
 class Value:
-    """A YAML value whose strings are templates; `key_spans` has the positions of a mapping's keys."""
+    """A YAML value whose strings are templates. For a mapping, `key_spans` contains the positions of the keys."""
 
     span: Span
     plain: Any = None
@@ -218,7 +221,7 @@ class Value:
     key_spans: Mapping[str, Span] = field(default_factory=dict)
 
     def evaluate(self, names: Mapping[str, Any]) -> Any:
-        """Render every string in it; absent entries of a mapping are left out. Raises RenderError."""
+        """Return the value with every string rendered, without absent entries of mappings. Raises RenderError."""
         if self.template is not None:
             return self.template.render(names)
         if self.items is not None:
@@ -229,7 +232,7 @@ class Value:
         return self.plain
 
     def text(self, names: Mapping[str, Any]) -> str:
-        """Return the value as text. Raises RenderError, also if it is absent."""
+        """Return the value as text. Raises RenderError, for example if the value is absent."""
         if self.template is not None:
             return self.template.render_text(names)
         try:
@@ -245,22 +248,22 @@ class Value:
 
     @property
     def literal(self) -> Any:
-        """The plain value if it contains no template; otherwise None."""
+        """The plain value, or None if the value contains an expression."""
         return None if self.is_computed else self.evaluate({})
 
     @property
     def is_computed(self) -> bool:
-        """Whether it contains a template."""
+        """Whether the value contains a string with tags."""
         return not all(template.is_constant for template in self.templates())
 
 
 def compile_string(text: Text, problems: Problems) -> Template | None:
-    """Compile a string as a template; return None if it has problems, such as a missing brace."""
+    """Compile a string as a template. If it has problems, such as a missing brace, report them and return None."""
     return _compile(text, False, problems)
 
 
 def compile_condition(text: Text, problems: Problems) -> Template | None:
-    """Compile a condition, an expression without braces; return None if it has problems."""
+    """Compile a condition, which is an expression without braces. If it has problems, report them and return None."""
     value = text.value
     if value.lstrip().startswith(("{{", "{%")):
         start = len(value) - len(value.lstrip())
@@ -270,7 +273,7 @@ def compile_condition(text: Text, problems: Problems) -> Template | None:
 
 
 def compile_value(node: Node, problems: Problems) -> Value:
-    """Compile the strings of a node; a string with problems becomes null."""
+    """Compile the strings of a node. Report strings with problems, and replace them with null."""
     if isinstance(node, source.Mapping):
         for key, entry in node.entries.items():
             if isinstance(entry.value, Scalar) and entry.value.value is None:
@@ -298,7 +301,10 @@ def _compile(text: Text, bare: bool, problems: Problems) -> Template | None:
 
 @lru_cache(maxsize=10_000)
 def _parse_tree(text: str, bare: bool) -> tuple[nodes.Template | None, list[tuple[int, str, str, str]]]:
-    """Return the tree of a text, shared by equal texts, and its problems: offset, code, message, hint."""
+    """Return the tree of a text, and the text's problems as tuples of offset, code, message and hint.
+
+    Equal texts share one tree, so the tree must not be changed.
+    """
     faults: list[tuple[int, str, str, str]] = []
     unmatched = not bare and text.count("}}") + text.count("%}") != text.count("{{") + text.count("{%")
     if not bare and "{{" not in text and "{%" not in text and "{#" not in text:
@@ -308,7 +314,7 @@ def _parse_tree(text: str, bare: bool) -> tuple[nodes.Template | None, list[tupl
     except TemplateError as fault:
         tag_problems, at = list(find_unbalanced_tags(text)) if unmatched else [], fault.offset or 0
         if any(0 <= place - at <= 1 for place, *_ in tag_problems):
-            return None, tag_problems  # the same problem with a better message
+            return None, tag_problems  # they describe the same problem with a better message
         return None, [*tag_problems, (at, "syntax", fault.message, fault.hint)]
     check_template(tree, lambda *fault: faults.append(fault))
     if unmatched and not faults:
@@ -318,7 +324,7 @@ def _parse_tree(text: str, bare: bool) -> tuple[nodes.Template | None, list[tupl
 
 
 def _single_expression(tree: nodes.Template) -> nodes.Expr | None:
-    """Return the only expression of a tree that otherwise contains just whitespace; None for any other tree."""
+    """Return the expression of a tree that contains one expression and at most whitespace besides; else None."""
     match tree.body:
         case [nodes.Output(nodes=parts)]:
             visible_parts = [

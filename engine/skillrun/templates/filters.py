@@ -1,6 +1,7 @@
-"""Jinja's filters for templates, made safe for absent and for large values.
+"""Jinja's filters for templates, adapted to absent values and to the limits on large values.
 
-They take and return lists; fields are looked up as in expressions, so a field that a record lacks is absent.
+Where Jinja's filters return iterators, these return lists. They look up fields as expressions do, so a field that a
+record lacks is absent.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from skillrun.templates.values import (
 
 
 def default(value: Any, default_value: Any = "", boolean: bool = False) -> Any:
-    """Replaces an absent or null value; with `boolean` any empty or false one."""
+    """Replace an absent or null value with the default. With `boolean`, replace every empty or false value."""
     missing = not value if boolean else value is None or isinstance(value, Absent)
     return default_value if missing else value
 
@@ -59,7 +60,7 @@ def indent(text: str, width: Any = 4, first: bool = False, blank: bool = False) 
 
 @text_filter
 def format_values(text: str, *values: Any, **named: Any) -> str:
-    """Supports `%s`, `%d`, `%i`, `%f`, `%x` and `%%` with flags, a short width and precision, and `%(name)s`."""
+    """Fill in `%s`, `%d`, `%i`, `%f`, `%x` and `%%`, with optional flags, short width and precision, or `%(name)s`."""
     if "%" in _DIRECTIVE.sub("", text):
         raise TemplateError(f"`{text}` is not a format", "allowed: %s, %d, %i, %f, %x, %%, with a width such as %03d")
     filled = [value if type(value) in (int, float) else to_text(value) for value in (*values, *named.values())]
@@ -71,7 +72,11 @@ _DIRECTIVE: Final = re.compile(r"%(?:\(\w+\))?[-#0 +]*\d{0,3}(?:\.\d{1,2})?([sdi
 
 
 def number_reader(convert: Callable[[Any, Any], Any], otherwise: Any) -> Callable[..., Any]:
-    """Return a filter that parses a number from a text. Without a default, an absent value stays absent."""
+    """Return a filter that parses a number from a text.
+
+    Called with a default, the filter returns it for an invalid or absent value. Called without one, it returns
+    `otherwise` for an invalid value, and keeps an absent value absent.
+    """
 
     def read_number(value: Any, default: Any = ABSENT) -> Any:
         if isinstance(value, Absent):
@@ -82,12 +87,12 @@ def number_reader(convert: Callable[[Any, Any], Any], otherwise: Any) -> Callabl
 
 
 def absolute(value: Any) -> Any:
-    """Return the absolute value; absent stays absent."""
+    """Return the absolute value of a number. An absent value stays absent."""
     return value if isinstance(value, Absent) else abs(to_number(value))
 
 
 def round_number(value: Any, precision: int = 0, method: str = "common") -> Any:
-    """Rounds half to even as Python does; `method` may be `ceil` or `floor`. Without a precision returns an integer."""
+    """Round half to even, as Python does, or with the `method` `ceil` or `floor`. Precision 0 returns an integer."""
     if isinstance(value, Absent):
         return value
     if not 0 <= precision <= 15 or method not in _ROUNDING:
@@ -100,7 +105,7 @@ _ROUNDING: Final[dict[str, Callable[[float], int]]] = {"common": round, "ceil": 
 
 
 def to_json_text(value: Any, indent: Any = None) -> Any:
-    """Return JSON without needless escapes, keys in their order."""
+    """Return the value as JSON, without needless escapes and with keys in their given order. Keep an absent value."""
     return (
         value if isinstance(value, Absent) else to_json(value, None if indent is None else min(to_integer(indent), 8))
     )
@@ -133,7 +138,7 @@ def reverse(value: Any) -> Any:
 
 
 def join(value: Any, d: Any = "", attribute: Any = None) -> str:
-    """Join the printed items, or a field of each, with `d` between them."""
+    """Join the items as texts, with `d` between them. With `attribute`, join this field of each item instead."""
     return join_texts([item for item, _ in pair_with_keys(value, attribute, True)], d)
 
 
@@ -152,9 +157,9 @@ def dictsort(value: Any, case_sensitive: bool = False, by: str = "key", reverse:
 def sort(
     value: Any, reverse: bool = False, case_sensitive: bool = False, attribute: Any = None, order: Any = None
 ) -> list[Any]:
-    """Sort stably by one field or several (`priority,id`); items without the field come last, also in reverse.
+    """Sort stably by one field, or by several (`priority,id`). Items without the field come last, even in reverse.
 
-    `order` lists the values from first to last; items with other values come last.
+    `order` lists the values of the field in the order to sort by. Items with other values come last.
     """
     items = to_list(value)
     if order is not None:
@@ -177,7 +182,10 @@ def sort(
 
 
 def extreme_item(largest: bool) -> Callable[..., Any]:
-    """Return a filter for the first largest or smallest item; items without the field come last."""
+    """Return a filter that returns the largest or smallest item, the first of equal ones.
+
+    An item without the field is only returned if no item has the field.
+    """
 
     def find_extreme(value: Any, case_sensitive: bool = False, attribute: Any = None) -> Any:
         return end_item(sort(value, largest, case_sensitive, attribute), 0)
@@ -186,7 +194,10 @@ def extreme_item(largest: bool) -> Callable[..., Any]:
 
 
 def unique(value: Any, case_sensitive: bool = False, attribute: Any = None, keep: str = "first") -> list[Any]:
-    """Return the items without duplicates, compared as a whole or by a field; `keep` is `first` or `last`."""
+    """Return the items without duplicates. Items are compared as a whole, or by the field `attribute`.
+
+    `keep` is `first` or `last`, and says which of several duplicates stays.
+    """
     if keep not in _KEEP_STEPS:
         raise TemplateError(f"`keep` is `{to_text(keep)}`", f"allowed: {', '.join(_KEEP_STEPS)}")
     pairs = pair_with_keys(value, attribute, case_sensitive)[:: _KEEP_STEPS[keep]]
@@ -196,11 +207,14 @@ def unique(value: Any, case_sensitive: bool = False, attribute: Any = None, keep
     return list(kept.values())[:: _KEEP_STEPS[keep]]
 
 
-_KEEP_STEPS: Final = {"first": 1, "last": -1}  # with the slice step that iterates over the items
+_KEEP_STEPS: Final = {"first": 1, "last": -1}  # the slice step with which the item to keep comes first
 
 
 def groupby(value: Any, attribute: Any, default: Any = ABSENT, case_sensitive: bool = False) -> list[Any]:
-    """Return pairs of a field's value and the items with it, sorted by value; items without the field come last."""
+    """Return one pair for each value of a field: the value, and the items that have it.
+
+    The pairs are sorted by value. The pair of the items without the field comes last.
+    """
     groups: dict[tuple[Any, ...], list[Any]] = {}
     for key, item in pair_with_keys(value, attribute, True):
         named = default if isinstance(key, Absent) else key
@@ -209,7 +223,7 @@ def groupby(value: Any, attribute: Any, default: Any = ABSENT, case_sensitive: b
 
 
 def total(value: Any, attribute: Any = None, start: Any = 0) -> Any:
-    """Return the sum of numbers; with `start=[]` concatenate lists, ignoring absent ones."""
+    """Return the sum of numbers. With `start=[]`, return the concatenation of lists instead, without absent lists."""
     parts = [part for part, _ in pair_with_keys(value, attribute, True)]
     if isinstance(start, list):
         lists = [to_list(part) for part in (start, *parts)]
@@ -221,13 +235,13 @@ def total(value: Any, attribute: Any = None, start: Any = 0) -> Any:
 
 
 def flatten(value: Any) -> list[Any]:
-    """Concatenate the lists of a list; absent ones are ignored."""
+    """Concatenate the lists of a list, ignoring absent ones."""
     items: list[Any] = total(value, start=[])
     return items
 
 
 def pick(value: Any, /, *names: Any, **renamed: Any) -> Any:
-    """Keep only these fields of a record, or of each record in a list; `new='old'` renames one."""
+    """Keep only these fields of a record, or of each record in a list; `new='old'` renames the field `old`."""
     fields = {str(name): name for name in names} | renamed
 
     def pick_fields(item: Any) -> dict[str, Any]:
@@ -244,7 +258,10 @@ def plus(value: Any, /, **fields: Any) -> Any:
 
 
 def zip_lists(**lists: Any) -> list[dict[str, Any]]:
-    """Return a record of all lists' first items, one of their second items and so on, up to the shortest list."""
+    """Return a list of records: the first contains the first item of each list, the second the second, and so on.
+
+    It has as many records as the shortest list has items. Absent items are left out of their records.
+    """
     if not lists:
         raise TemplateError("`zip` takes lists by name", "`zip(source=a, target=b)`")
     columns = [to_list(value) for value in lists.values()]
@@ -270,7 +287,10 @@ def _record(value: Any) -> Mapping[str, Any]:
 
 
 def pair_with_keys(value: Any, attribute: Any, case_sensitive: bool) -> list[tuple[Any, Any]]:
-    """Return pairs of a sort key and the item; the key is the item's field, or the item itself."""
+    """Return a pair of key and item for each item. The key is a field of the item, or the item itself.
+
+    A key that is a text is case folded unless `case_sensitive` is set.
+    """
     items = to_list(value)
     spend(4 * len(items))
     return [
@@ -287,7 +307,7 @@ def _fold_case(value: Any, case_sensitive: bool) -> Any:
 
 
 def _equality_key(key: Any) -> tuple[Any, ...]:
-    """Return a hashable key that is the same for equal values; true differs from 1, and all absent values are equal."""
+    """Return a hashable key that is the same for equal values. True is not equal to 1, and absent values are equal."""
     if isinstance(key, Absent):
         return ()
     return (key, isinstance(key, bool)) if isinstance(key, (str, int, float)) else (to_json(key), None)

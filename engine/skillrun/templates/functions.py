@@ -1,6 +1,7 @@
-"""The project's own filters and functions for templates: pure, bounded, with absent values treated as empty.
+"""The project's own filters and functions for templates. They are pure, and each has bounded work.
 
-The algorithms are in `scoring`; this module has the ones that only concern text, and how each treats an absent value.
+Most algorithms are in `scoring`. This module contains those that only process text, and defines how each filter treats
+an absent value.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ P = ParamSpec("P")
 
 
 def text_filter(change: Callable[Concatenate[str, P], Any]) -> Callable[Concatenate[Any, P], Any]:
-    """Turn a text function into a filter: an absent value stays absent, any other value is converted to text."""
+    """Turn a function of a text into a filter that keeps an absent value and converts any other value to text."""
 
     @wraps(change)
     def apply_change(value: Any, /, *arguments: P.args, **options: P.kwargs) -> Any:
@@ -37,27 +38,33 @@ def text_filter(change: Callable[Concatenate[str, P], Any]) -> Callable[Concaten
 
 @text_filter
 def wrap_untrusted_text(text: str) -> str:
-    """Wrap the text in tags that it cannot close: their name has its hash, and similar tags in it are broken up."""
+    """Wrap the text in tags that it cannot close.
+
+    The tag name contains a hash of the text, and similar tags inside the text are broken up.
+    """
     escaped_text = _TAG.sub(r"\1 \2", text)
     tag = f"untrusted-{hashlib.sha256(escaped_text.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
     return f"<{tag}>\n{escaped_text}\n</{tag}>"
 
 
 def to_single_line(text: str, max_length: int = 120) -> str:
-    """Return foreign text for use in an engine message: on one line, at most `max_length` characters, without tags."""
+    """Return foreign text in a form that is safe in a message of the engine.
+
+    The result is one line of at most `max_length` characters, without control characters and with tags broken up.
+    """
     words = " ".join(_TAG.sub(r"\1 \2", text[: 4 * max_length]).split())
     plain = "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in words)
     return plain if len(plain) <= max_length and len(text) <= 4 * max_length else f"{plain[: max_length - 1]}…"
 
 
-_TAG: Final = re.compile(r"(untrusted)([-‐‑‒–—−﹣－])", re.IGNORECASE)  # with every hyphen
+_TAG: Final = re.compile(r"(untrusted)([-‐‑‒–—−﹣－])", re.IGNORECASE)  # any hyphen or dash
 
 
 @text_filter
 def section(text: str, heading: Any) -> Any:
-    """Return the text under a markdown heading, subsections included; absent if there is no such heading.
+    """Return the text under a markdown heading, including subsections, or an absent value if no heading matches.
 
-    Level, case, numbering and emphasis of the heading are ignored.
+    The level, case, numbering and emphasis of headings are ignored.
     """
     if isinstance(heading, Absent):
         return ABSENT
@@ -82,7 +89,10 @@ def _normalize_heading(heading: str) -> str:
 
 @text_filter
 def slug(text: str) -> str:
-    """Return the text as a name of at most 64 lower-case letters, digits and hyphens; if none remain, its hash."""
+    """Return the text as a name of at most 64 lower-case letters, digits and hyphens.
+
+    A text without any such characters becomes its hash.
+    """
     ascii_text = unicodedata.normalize("NFKD", text[:1000]).encode("ascii", "ignore").decode().lower()
     name = re.sub(r"[^a-z0-9]+", "-", ascii_text).strip("-")[:64].rstrip("-")
     return name or hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8]
@@ -103,7 +113,7 @@ def tokens(text: Any) -> int:
 
 @text_filter
 def clip(text: str, n: Any) -> str:
-    """Cut the text to at most n tokens, including the ` […]` at the end."""
+    """Cut the text to at most n tokens. They include the ` […]` that marks a cut text."""
     return compaction.clip(_charged_text(text), to_integer(n))
 
 
@@ -119,12 +129,15 @@ def dedupe(items: Any, by: Any = None, threshold: Any = 0.6) -> list[Any]:
     records = to_list(items)
     if not isinstance(by, (str, NoneType)):
         by, threshold = None, by
-    with render_budget() as active_budget:  # keep half of it for processing the items
+    with render_budget() as active_budget:  # keep half of the budget for what the template does with the items
         return similarity.dedupe(records, by, to_number(threshold), spend, active_budget.remaining_work >> 1)
 
 
 def convergence(replies: Any, settings: Any) -> Any:
-    """Measure how far replies agree: score, ratio, stability, level and keyword counts; absent for fewer than two."""
+    """Return measures of how far replies agree, or an absent value for fewer than two replies with text.
+
+    The measures are score, ratio, stability, level and keyword counts.
+    """
     if not isinstance(settings, Mapping):
         raise TemplateError(f"the settings of `convergence` must be a mapping, not {describe_kind(settings)}")
     items = to_list(replies)
@@ -137,9 +150,9 @@ def convergence(replies: Any, settings: Any) -> Any:
 
 
 def matches(text: Any, patterns: Any) -> dict[str, list[str]]:
-    """Return the named regular expressions that match the text, each with its distinct hits in order.
+    """Return the distinct hits of named regular expressions in the text, keyed by name.
 
-    Case is ignored. Only the beginning of a long text is searched.
+    Expressions without a hit are left out. Case is ignored. Only the beginning of a long text is searched.
     """
     if isinstance(text, Absent):
         return {}
@@ -167,8 +180,11 @@ def _distinct_hits(text: str, patterns: Iterable[str]) -> list[str]:
 def new_in(
     later: Any, earlier: Any, field: Any, least: Any = similarity.MIN_NEW_WORDS, idle: Any = ()
 ) -> list[dict[str, Any]]:
-    """Return, for each reply, the items of the list `field` that the member's earlier reply did not have; words that
-    match the patterns `idle` are ignored."""
+    """Return, for each reply, the new items in it compared with the same member's earlier reply.
+
+    An item of the list `field` is new if it has at least `least` words that do not occur in the earlier reply. Words
+    that match the patterns `idle` are ignored.
+    """
     replies, before = to_list(later), to_list(earlier)
     spend_on_values([replies, before])
     patterns = [pattern for several in named_patterns(idle).values() for pattern in several] if idle else []
@@ -185,21 +201,21 @@ def new_in(
 
 
 def mean(records: Any) -> dict[str, float]:
-    """Return the mean of each numeric field."""
+    """Return the mean of each numeric field of a record or of a list of records."""
     given = records if isinstance(records, Mapping) else to_list(records)
     spend_on_values(given)
     return aggregation.mean(given)
 
 
 def number_range(start: Any, stop: Any = None, step: Any = 1) -> list[int]:
-    """Implements `range(n)` and `range(start, stop, step)`."""
+    """Return the numbers of `range(n)` or `range(start, stop, step)` as a list."""
     numbers = range(to_integer(start)) if stop is None else range(to_integer(start), to_integer(stop), to_integer(step))
     spend(len(numbers))
     return list(numbers)
 
 
 def _charged_text(value: Any) -> str:
-    """Convert the value to text, and charge for processing every word."""
+    """Convert the value to text, and charge the budget for processing all of its words."""
     text = to_text(value)
     spend(len(text) >> 2)
     return text

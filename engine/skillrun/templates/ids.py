@@ -1,7 +1,8 @@
-"""Finds ids across documents: where each is defined, where it is cited, and which ids are linked.
+"""Finds ids in documents: where each is defined, where it is cited, and which ids are linked.
 
-An id is defined where it starts a heading, a list item or a table row, or where it starts a line in bold, before a
-colon or after `id:`; never in a code fence or at the start of an enumeration. Any other occurrence is a citation.
+An id is defined where it starts a heading, a list item or a table row. It is also defined where it starts any other
+line, if it is bold, follows `id:` or is followed by a colon. An id in a code fence or at the start of an enumeration is
+never defined there. Every occurrence that does not define the id is a citation.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from skillrun.templates.limits import TemplateError, spend, spend_on_values
 from skillrun.templates.values import describe_kind as kind_of
 from skillrun.templates.values import to_list, to_text
 
-MAX_RANGE_IDS: Final = 200  # of a longer range, only the first and last id are cited
+MAX_RANGE_IDS: Final = 200  # in a longer range, only the first and the last id count as cited
 LONGEST_LEAD: Final = 80  # characters before the id in a definition
 MAX_ENUMERATION_GAP: Final = 24  # characters between two ids of an enumeration
 
@@ -47,7 +48,10 @@ _NEXT: Final = re.compile(r"/(\d+)(?![\w-])|,[ ]?(\d+)(?=[ ]?(?:[,;.)|/–—]|$
 
 @dataclass(frozen=True)
 class _Mention:
-    """An occurrence of an id. For a definition, `form` is its kind and `depth` the heading level or indentation."""
+    """An occurrence of an id; `kind` is the name of the pattern that matches the id.
+
+    `form` is set if the id is defined here. `depth` is then the heading level, or the indentation of another form.
+    """
 
     line: int
     column: int
@@ -66,10 +70,10 @@ class _Id:
 
 
 def ids_in(documents: Any, patterns: Any, where: Any = None, to: Any = "to") -> list[dict[str, Any]]:
-    """Return a record for each id that the regular expressions find, in order of appearance; case matters.
+    """Return a record for each id that the regular expressions find, in order of appearance. Case matters.
 
-    `where` names, by kind, the only documents that define ids of that kind. `to` is the word that marks a range; each
-    id of a range is cited.
+    `where` maps a kind to the titles of the only documents that define ids of this kind. `to` is the word, or a list of
+    the words, between the first and the last id of a range. All ids of a range count as cited.
     """
     kinds, defining_documents, words = (
         named_patterns(patterns),
@@ -91,8 +95,11 @@ def ids_in(documents: Any, patterns: Any, where: Any = None, to: Any = "to") -> 
 
 
 def links_between(ids: Any, document: Any, other: Any) -> list[dict[str, Any]]:
-    """Return the ids that one document defines, each with its links to the other document: where the other mentions
-    it, and where its own item mentions an id that the other defines. The `id` of a link is the other document's."""
+    """Return a record for each id that `document` defines, with its links to the document `other`.
+
+    There is a link at each place where `other` mentions the id, and at each place where the id's item in `document`
+    mentions an id that `other` defines. The `id` of a link is the id that `other` defines.
+    """
     records = [entry for entry in to_list(ids) if isinstance(entry, Mapping)]
     spend_on_values(records)
     if len(records) < len(to_list(ids)):
@@ -130,7 +137,10 @@ def _in(title: str, places: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _with_inner_item(place: dict[str, Any], known: set[str], own_id: str) -> dict[str, Any]:
-    """Return the place with the id of the innermost enclosing item other than its own, if there is one."""
+    """Return the place with the id of the innermost item that contains it, ignoring the item of `own_id`.
+
+    Only items whose ids are in `known` count. Without such an item, return the place as it is.
+    """
     inner = next((item for item in reversed(place["within"]) if item in known and item != own_id), None)
     return {"id": inner, **place} if inner is not None else place
 
@@ -167,7 +177,7 @@ def _mentions(
 
 
 def _is_whole(text: str, start: int, name: str) -> bool:
-    """Whether it is a whole id: `AC-1` does not count in `AC-12`, `X-AC-1`, `AC-1b`, `AC-1-2` and `AC-1.2`."""
+    """Whether a match is a whole id: `AC-1` is not one in `AC-12`, `X-AC-1`, `AC-1b`, `AC-1-2` and `AC-1.2`."""
     end = start + len(name)
     before, following = text[max(start - 3, 0) : start].rstrip("_")[-1:], text[end : end + 3].lstrip("_")[:2]
     if before == "-" or before.isalnum() or following[:1].isalnum():
@@ -185,13 +195,13 @@ def _is_enumeration(between: str) -> bool:
 
 
 def _split_number(name: str) -> tuple[str, str]:
-    """Split an id into prefix and trailing number; the number is empty if there is none."""
+    """Split an id into its prefix and its trailing number, which is empty if the id does not end with a number."""
     match = _NUMBERED.fullmatch(name)
     return (match[1], match[2]) if match else (name, "")
 
 
 def _expand_range(name: str, line: str, end: int, words: list[str]) -> Iterator[str]:
-    """Yield the further ids of a range or enumeration: `AC-1 to AC-4`, `AC-1–4`, `AC-1/2/3`, `AC-1, 2, 5`."""
+    """Yield all ids but the first of a range or enumeration: `AC-1 to AC-4`, `AC-1–4`, `AC-1/2/3` or `AC-1, 2, 5`."""
     prefix, number = _split_number(name)
     if not number:
         return
@@ -212,13 +222,13 @@ def _expand_range(name: str, line: str, end: int, words: list[str]) -> Iterator[
 
 
 def _is_range(match: re.Match[str], prefix: str) -> bool:
-    """Whether a match is a range: a bare number after a hyphen is part of the id unless the prefix ends in a letter."""
+    """Whether a match is a range. If the prefix does not end in a letter, a number after a hyphen belongs to the id."""
     joint = match[0].strip("*_` ")
     return not joint.startswith("-") or bool(match["prefix"]) or prefix[-1:].isalpha()
 
 
 def _form(line: str, column: int, end: int) -> tuple[Form | None, int]:
-    """Return how a line defines the id at a column, and its depth; None if it does not."""
+    """Return the form in which a line defines the id at a column, and the depth; without a definition, (None, 0)."""
     lead = _LEAD.fullmatch(line, 0, column) if column <= LONGEST_LEAD else None
     if lead is None:
         return None, 0

@@ -1,7 +1,7 @@
-"""Interprets a template's tree over plain values, without generating Python code.
+"""Evaluates a template's tree with plain values, without generating Python code.
 
-Node types without a rule here cannot run, so the rule tables are the sandbox. Each step is charged to the render
-budget; a failure is a `TemplateError` at the innermost node.
+Only node types in the tables STATEMENTS and EXPRESSIONS can run, so these tables are the sandbox. Each step is charged
+to the render budget. A failure is a `TemplateError` with the offset of the innermost node.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from skillrun.templates.vocabulary import FUNCTIONS, apply, apply_test
 
 
 class Bindings:
-    """The names at one point of a render: those passed in, and those that the template set."""
+    """The names that are known at one point of a render: `names` are passed in, and the template sets `local_names`."""
 
     __slots__ = ("block", "budget", "local_names", "names")
 
@@ -41,7 +41,7 @@ class Bindings:
         self.block = ""  # the text of the `{% set %}` whose filters are running
 
     def nested_scope(self) -> Bindings:
-        """Return a scope whose assignments do not leave it."""
+        """Return an inner scope, whose assignments do not change this scope."""
         self.budget.spend(8 + len(self.local_names))
         return Bindings(self.names, self.budget, dict(self.local_names))
 
@@ -64,7 +64,10 @@ def evaluate(node: nodes.Node, bindings: Bindings) -> Any:
 
 
 def error_offset(node: nodes.Node) -> int:
-    """Return the offset to report for an expression: of a call its function, of a comparison its start."""
+    """Return the offset at which to report an expression.
+
+    A call is reported at its function, and a comparison at its left side.
+    """
     first = node.expr if isinstance(node, nodes.Compare) else node.node if isinstance(node, nodes.Call) else node
     return first.lineno
 
@@ -267,7 +270,7 @@ EXPRESSIONS: Final[dict[type[nodes.Node], Callable[[Any, Bindings], Any]]] = {
 
 
 def expression_text(node: nodes.Node | None) -> str:
-    """Return an expression as an author writes it, with long parts left out."""
+    """Return an expression as an author writes it, with `…` in place of long parts."""
     match node:
         case nodes.Name(name=name):
             return str(name)

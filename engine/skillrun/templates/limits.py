@@ -1,4 +1,4 @@
-"""Limits the work and output of a render. Every template operation is charged here before it builds anything."""
+"""Limits the work and output of a render. Each template operation is charged here before it builds its result."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any, Final
 MAX_TEMPLATE: Final = 100_000  # characters of a text with tags
 MAX_TEXT: Final = 1_000_000  # characters of any one text
 MAX_NUMBER: Final = 10**18
-MAX_WORK: Final = 1_000_000  # steps and processed items of a render; 32 characters count as one
+MAX_WORK: Final = 1_000_000  # work units per render: one for each step, processed item or 32 characters
 WORK_PER_SECOND: Final = 1_000_000  # work units per second of regular expression search
 
 
 class TemplateError(Exception):
-    """An error that the template's author can fix, with its offset in the text if known."""
+    """An error that the template's author can fix. `offset` is its place in the template's text, if known."""
 
     def __init__(self, message: str, hint: str = "", offset: int | None = None, code: str = "expression") -> None:
         super().__init__(message)
@@ -39,7 +39,7 @@ class RenderBudget:
         self.max_text = MAX_TEXT * times
 
     def spend(self, work: int) -> None:
-        """Charge for work before it is done. Raises TemplateError if the budget is used up."""
+        """Charge the budget for work that is about to be done. Raises TemplateError if the budget is exceeded."""
         self.remaining_work -= work
         if self.remaining_work < 0:
             raise TemplateError("this template exceeds the work limit of a render", "process less text or fewer items")
@@ -49,7 +49,7 @@ _budget: ContextVar[RenderBudget | None] = ContextVar("budget", default=None)
 
 
 class render_budget:  # noqa: N801 (used like a function; a generator function would slow down each render)
-    """Context manager for the budget of a render, multiplied by `times`; nested ones share the outer budget."""
+    """A context manager that sets the budget of a render, multiplied by `times`. A nested render shares the budget."""
 
     __slots__ = ("_times", "_token")
 
@@ -69,20 +69,20 @@ class render_budget:  # noqa: N801 (used like a function; a generator function w
 
 
 def spend(work: int) -> None:
-    """Charge for work of the current render."""
+    """Charge the budget of the current render, if there is one."""
     if (current := _budget.get()) is not None:
         current.spend(work)
 
 
 def handling_cost(value: Any) -> int:
-    """Return the work of handling a value once, without the contents of lists and mappings."""
+    """Return the work units for handling a value once. The contents of a list's or mapping's items do not count."""
     if isinstance(value, str):
         return 1 + (len(value) >> 5)
     return 1 + len(value) if isinstance(value, (list, tuple, Mapping)) else 1
 
 
 def spend_on_values(*values: Any) -> None:
-    """Charge for walking through values; a part that occurs repeatedly counts each time."""
+    """Charge for visiting every part of the values. A part that occurs several times counts each time."""
     waiting = list(values)
     while waiting:
         part = waiting.pop()
@@ -94,12 +94,12 @@ def spend_on_values(*values: Any) -> None:
 
 
 def spend_on_comparison(left: str, right: str) -> None:
-    """Charge for comparing two texts, a fraction of the cost of handling them."""
+    """Charge for comparing two texts, which costs a fraction of `handling_cost`."""
     spend(min(len(left), len(right)) >> 10)
 
 
 def spend_on_text(characters: int) -> None:
-    """Charge for a text of that length before it is built. Raises TemplateError if it would be too long."""
+    """Charge for a text that is about to be built. Raises TemplateError if the text would be too long."""
     current = _budget.get()
     longest = MAX_TEXT if current is None else current.max_text
     if characters > longest:

@@ -1,6 +1,7 @@
-"""Finds the numbers in documents, with their units, so that a limit in one document can be found in another.
+"""Finds the amounts in documents, with their units, so that a limit in one document can be looked up in another.
 
-Skips numbers that are not amounts: those of lists and headings, dates, times, versions, parts of ids, names and paths.
+Numbers that are not amounts are skipped: numbers of list items and headings, dates, times, versions, and numbers in
+ids, names and paths.
 """
 
 from __future__ import annotations
@@ -40,14 +41,16 @@ class _Number:
 
     @property
     def number(self) -> str:
-        """Its normalized form: `1,000 rows` is `1000 rows`, `10MB` is `10 MB`."""
+        """The amount in a normalized form: `1000 rows` for `1,000 rows`, `10 MB` for `10MB`."""
         plain = f"{self.value:.15g}" if isinstance(self.value, float) else str(self.value)
         return f"{plain} {self.unit}".rstrip()
 
 
 def numbers_in(documents: Any, code: Any = False) -> list[dict[str, Any]]:
-    """Return a record for each number with its unit, or the word after it, in order of appearance; with `code`, code
-    fences are included."""
+    """Return a record for each amount in the documents, in order of appearance.
+
+    The unit of an amount is the word after the number. Code fences are only searched with `code`.
+    """
     numbers: dict[str, _Number] = {}
     for document in read_documents(documents):
         for at, line in enumerate(document.lines):
@@ -66,11 +69,11 @@ def numbers_in(documents: Any, code: Any = False) -> list[dict[str, Any]]:
 
 
 def _amounts(line: str) -> Iterator[tuple[int, int | float, str]]:
-    """Yield column, value and unit of each amount in a line."""
+    """Yield the column, value and unit of each amount in a line."""
     lead = _LEAD.match(line)
     start = lead.end() if lead else 0
     line = _DATE.sub(lambda date: "\0" * len(date[0]), line)
-    refused = -1  # end of the last number that is not an amount; `3.10–3.15` has two
+    refused = -1  # the end of the last number that is not an amount; neither number in `3.10–3.15` is one
     for match in _NUMBER.finditer(line, start):
         spend(MENTION_WORK)
         column, end = match.span()
@@ -92,7 +95,7 @@ def _is_negative(line: str, column: int) -> bool:
 
 
 def _is_amount(line: str, match: re.Match[str]) -> bool:
-    """Whether a number is an amount, not part of a name, an id, a version, a time or a quoted text."""
+    """Whether a number is an amount, and not part of a name, an id, a version, a time or a quoted text."""
     column, end = match.span()
     before, following = line[max(column - 2, 0) : column], line[end : end + 2]
     last, first = before[-1:], following[:1]
@@ -110,7 +113,7 @@ def _is_amount(line: str, match: re.Match[str]) -> bool:
 
 
 def _is_quoted(line: str, column: int, end: int) -> bool:
-    """Whether the number is quoted, as in `'1'`, or starts a quoted word."""
+    """Whether the number is quoted, as in `'1'`, possibly with letters after it inside the quotes."""
     if line[max(column - 1, 0) : column] not in _QUOTES or column == 0:
         return False
     after = end + len(_attached_letters(line, end))

@@ -1,6 +1,7 @@
-"""Finds paths in documents: words with a `/` that look like files or folders, and which of them are marked as new.
+"""Finds the paths in documents, and whether a word near a path marks it as new.
 
-Does not access files: the verb `find` determines whether a path exists.
+A path is a word with a `/` that looks like a file or folder. This module does not access files: the verb `find`
+determines whether a path exists.
 """
 
 from __future__ import annotations
@@ -54,8 +55,11 @@ class _Path:
 
 
 def paths_in(documents: Any, new: Any = ()) -> list[dict[str, Any]]:
-    """Return a record for each path, in order of appearance. `new` are regular expressions for words that mark an
-    adjacent path as not existing yet; one such mention is enough."""
+    """Return a record for each path, in order of appearance.
+
+    `new` lists regular expressions for the words that mark an adjacent path as new. A path is new if at least one of
+    its mentions is marked.
+    """
     marks = named_patterns(new)
     paths: dict[str, _Path] = {}
     for document in read_documents(documents):
@@ -79,7 +83,7 @@ def paths_in(documents: Any, new: Any = ()) -> list[dict[str, Any]]:
 
 
 def _first_columns(mentions: Iterable[_Mention]) -> dict[str, int]:
-    """Return the first column of each path."""
+    """Return the column of each path's first mention."""
     starts: dict[str, int] = {}
     for mention in mentions:
         starts.setdefault(mention.path, mention.start)
@@ -87,7 +91,7 @@ def _first_columns(mentions: Iterable[_Mention]) -> dict[str, int]:
 
 
 def _mark_columns(document: TitledText, marks: dict[str, list[str]]) -> dict[int, list[int]]:
-    """Return the columns of the marks, by line."""
+    """Return lists of the columns at which marks start, keyed by line."""
     columns: dict[int, list[int]] = {}
     for offset, _, _ in find_occurrences(document.text, marks):
         line, column = document.position(offset)
@@ -103,7 +107,7 @@ def _mentions(line: str) -> Iterator[_Mention]:
             continue
         quoted = plain[start - 1 : start] == "`" == plain[end : end + 1]
         if word[0].endswith("/") and plain[end : end + 1] == "`" and not quoted:
-            continue  # a `/` between two words, one of them in backticks
+            continue  # a `/` between two words, of which the second is in backticks
         path = _PLACE_IN_IT.sub("", word[0]).rstrip(".…:,?!*_" if not quoted else "….:,")
         path = path.lstrip("*_").removeprefix("./")
         spend(MENTION_WORK)
@@ -112,7 +116,7 @@ def _mentions(line: str) -> Iterator[_Mention]:
 
 
 def _lines(word: str) -> tuple[int, int] | None:
-    """Return the line range after a path, `:12`, `:12-40` or `#L12-L40`, lower number first; None if there is none."""
+    """Return the line range written after a path as `:12`, `:12-40` or `#L12-L40`, with the lower number first."""
     if (named := _LINES.search(word)) is None:
         return None
     first, last = int(named[1]), int(named[2] or named[1])
@@ -120,9 +124,10 @@ def _lines(word: str) -> tuple[int, int] | None:
 
 
 def _is_path(path: str, quoted: bool) -> bool:
-    """Whether a word with a `/` is a path. In prose, it must end in `/` or a file extension, or start with a dot.
+    """Whether a word with a `/` is a path.
 
-    A path never starts with `/`, `~` or `-`: such words are commands, routes, options or files outside a repository.
+    A word outside backticks must end in `/` or a file extension, or start with a dot. Words that start with `/`, `~`,
+    `$` or `-` are not paths, because they are commands, routes, options or files outside a repository.
     """
     *folders, leaf = path.split("/")
     if not folders or path[:1] in "/~$-" or any(_PART.fullmatch(part) is None for part in (*folders, leaf or "x")):
@@ -140,8 +145,10 @@ def _is_path(path: str, quoted: bool) -> bool:
 
 
 def _find_new_paths(line: str, mentions: list[_Mention], marks: list[int]) -> set[int]:
-    """Return the indexes of the paths that the marks on a line apply to: the group of enumerated paths next to each
-    mark."""
+    """Return the indexes of the paths that the marks on a line apply to.
+
+    Each mark applies to a group of enumerated paths next to it.
+    """
     spend(len(marks) * (len(mentions) + (len(line) >> 6)) if mentions else 0)
     columns = [column for column in marks if not any(path.start <= column < path.end for path in mentions)]
     groups = _groups(line, mentions, columns)
@@ -166,8 +173,12 @@ def _groups(line: str, mentions: list[_Mention], marks: list[int]) -> list[list[
 
 
 def _select_group(line: str, mentions: list[_Mention], groups: list[list[int]], column: int) -> list[int] | None:
-    """Return the group of paths that a mark applies to. With a comma between the neighboring groups, it is the one on
-    the mark's side; without, it is the following one if a word separates the mark from the preceding one."""
+    """Return the group of paths that a mark applies to, or None if no group on the line belongs to the mark.
+
+    If there is a comma between the preceding and the following group, the mark applies to the group on its own side of
+    the comma. Without a comma, the mark applies to the following group if a word separates it from the preceding group,
+    and to the preceding group if not.
+    """
     preceding = next((group for group in reversed(groups) if mentions[group[-1]].end <= column), None)
     following = next((group for group in groups if mentions[group[0]].start > column), None)
     if preceding is not None and following is not None:
@@ -184,7 +195,7 @@ def _select_group(line: str, mentions: list[_Mention], groups: list[list[int]], 
 
 
 def _comma(line: str, start: int, end: int) -> int | None:
-    """Return the first comma between two columns that is not in brackets."""
+    """Return the column of the first comma, or similar mark, that is between two columns and outside brackets."""
     depth = 0
     for at in range(start, end):
         depth += (line[at] in "([") - (line[at] in ")]")

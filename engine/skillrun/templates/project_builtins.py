@@ -1,6 +1,6 @@
 """The definitions of the project's own template functions, most of which are also filters.
 
-The last ones depend on the run, which provides their implementations.
+The functions with `needs_run` depend on the run, which provides their implementations.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ from skillrun.types.types import ANY, NUMBER, TEXT, list_of
 
 
 def apply_text_edits(text: Any, changes: Any) -> dict[str, Any]:
-    """Apply each change to `text`: replace the words of `says`, if they occur exactly once, with those of `instead`.
+    """Return the text with the changes applied: each replaces the words of its `says` with the words of its `instead`.
 
-    White space may differ; white space around the words is kept. Applied changes are in `made`; those whose words do
-    not occur, or occur more than once, are in `missed`.
+    White space between the words of `says` may differ from the text. A change whose words occur exactly once is applied
+    and listed in `made`. Any other change is listed in `missed`.
     """
     amendment: dict[str, Any] = {"text": "" if isinstance(text, Absent) else to_text(text), "made": [], "missed": []}
     for change in to_list(changes):
@@ -57,7 +57,7 @@ def apply_text_edits(text: Any, changes: Any) -> dict[str, Any]:
 
 
 def _find_unique_span(text: str, words: str) -> tuple[int, int] | None:
-    """Return start and end of the words; None if they do not occur, or occur more than once."""
+    """Return the start and end of the words, or None if they do not occur exactly once."""
     words = words.strip()
     spend(len(text) >> 3)
     if not words:

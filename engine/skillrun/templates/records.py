@@ -1,4 +1,4 @@
-"""The types of the records that functions and steps return: a reply, a question, a failure, a hit in a text."""
+"""The types of the records that functions and steps return, such as a reply, a question or a hit in a text."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ FAILURES: Final = (
     *STATUSES[1:], "auth", "not_found", "rate_limit", "overloaded", "connection", "invalid_request", "too_long",
     "other", "failed",
 )  # fmt: skip
-"""Kinds of failures: of a reply, of a call, and any other."""
+"""The kinds of failures: first those of replies, then those of calls, then any other."""
 _STATUS: Final = TEXT._replace(values=STATUSES)
 _KIND: Final = TEXT._replace(values=FAILURES)
 READ_LINES: Final = record({"path": TEXT, "from": NUMBER, "lines": NUMBER}, "the lines read")
@@ -40,7 +40,7 @@ ANSWER: Final[Mapping[str, Type]] = {
 }  # fmt: skip
 _LEVEL: Final = TEXT._replace(values=("high", "medium", "low"))
 FAILURE: Final = record({"kind": _KIND, "reason": TEXT, "text": TEXT.maybe(), "replies": list_of(REPLY)}, "the failure")
-"""The failure of a step, as its `otherwise` sees it."""
+"""The failure of a step, which the step's `otherwise` can read."""
 CONVERGENCE: Final = record(
     {"score": NUMBER, "ratio": ANY, "stability": NUMBER, "level": _LEVEL, "agree": NUMBER, "disagree": NUMBER},
     "the convergence",

@@ -1,6 +1,6 @@
-"""Rules that infer the result type of filters and functions from the types of the arguments.
+"""Rules that infer the result type of a filter or function from the types of its arguments.
 
-An entry of the vocabulary names a rule, or a type if the result type is always the same.
+A built-in has such a rule, or just a type if its result type is always the same.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ def _argument(node: nodes.Call | nodes.Filter, number: int) -> nodes.Node | None
 
 
 def same_items(_: InferenceContext, __: nodes.Node, types: list[Type]) -> Type:
-    """For filters that keep all items, such as `sort`; an absent list becomes an empty one."""
+    """Infer the result of filters that keep all items, such as `sort`. They return an empty list for an absent one."""
     return _as_list_type(types[0])._replace(unless=None, values=None, filled=_is_filled(types[0]))
 
 
 def fewer_items(_: InferenceContext, __: nodes.Node, types: list[Type]) -> Type:
-    """For filters that leave out items, such as `select`."""
+    """Infer the result of filters that leave out items, such as `select`."""
     return _as_list_type(types[0])._replace(unless=None, values=None, filled=False)
 
 
@@ -50,7 +50,7 @@ def _is_filled(type_: Type) -> bool:
 
 
 def map_result(context: InferenceContext, node: nodes.Call | nodes.Filter, types: list[Type]) -> Type:
-    """`map`: a field of each item, or the result of a filter for each item."""
+    """Infer the result of `map`: a list with a field of each item, or with a filter's result for each item."""
     attribute, name = keyword_value(node, "attribute"), constant_value(_argument(node, 0))
     item = types[0].item or ANY
     each = ANY
@@ -62,7 +62,7 @@ def map_result(context: InferenceContext, node: nodes.Call | nodes.Filter, types
 
 
 def _filter_result(context: InferenceContext, node: nodes.Call | nodes.Filter, name: str, types: list[Type]) -> Type:
-    """Return a filter's result type for each item; for a present item it is never absent."""
+    """Return the type of a filter's result for one item. The result for a present item is never absent."""
     if types[0].kind == "list" and name in types[0].fields:
         return types[0].fields[name]  # `first` and `last` of a pair
     each = nodes.Filter(node.node, name, node.args[1:], node.kwargs, None, None, lineno=node.lineno)
@@ -71,7 +71,7 @@ def _filter_result(context: InferenceContext, node: nodes.Call | nodes.Filter, n
 
 
 def top_result(context: InferenceContext, node: nodes.Call | nodes.Filter, types: list[Type]) -> Type:
-    """`top`: a list for a list, a mapping for a mapping."""
+    """Infer the result of `top`: a list for a list, a mapping for a mapping."""
     type_ = types[0]
     if type_.kind not in ("record", "map"):
         return fewer_items(context, node, types)
@@ -80,7 +80,7 @@ def top_result(context: InferenceContext, node: nodes.Call | nodes.Filter, types
 
 
 def select_result(context: InferenceContext, node: nodes.Call | nodes.Filter, types: list[Type]) -> Type:
-    """`selectattr`, `rejectattr`: fewer items; after `selectattr` the tested field is present."""
+    """Infer the result of `selectattr` and `rejectattr`: fewer items. `selectattr` keeps only items with the field."""
     attribute, test, value = (_argument(node, number) for number in range(3))
     path, tested = constant_value(attribute), ANY
     if attribute is not None and isinstance(path, str):
@@ -95,7 +95,7 @@ def select_result(context: InferenceContext, node: nodes.Call | nodes.Filter, ty
 
 
 def end_item_result(context: InferenceContext, node: nodes.Call | nodes.Filter, types: list[Type]) -> Type:
-    """`first`, `last`, `min`, `max`: absent for an empty list."""
+    """Infer the result of `first`, `last`, `min` and `max`: an item, which is absent if the list is empty."""
     item = _as_list_type(types[0]).item or ANY
     source = node.node
     assert source is not None
@@ -107,7 +107,7 @@ def end_item_result(context: InferenceContext, node: nodes.Call | nodes.Filter, 
 
 
 def sum_result(context: InferenceContext, node: nodes.Call | nodes.Filter, types: list[Type]) -> Type:
-    """`sum`: a number, or with a list as `start` the concatenated lists."""
+    """Infer the result of `sum`: a number, or a list if `start` is given and the items are lists."""
     item, attribute = types[0].item, keyword_value(node, "attribute")
     if item is None or not any(argument.key == "start" for argument in node.kwargs):
         return NUMBER
@@ -117,13 +117,13 @@ def sum_result(context: InferenceContext, node: nodes.Call | nodes.Filter, types
 
 
 def flatten_result(_: InferenceContext, __: nodes.Node, types: list[Type]) -> Type:
-    """`flatten`: a list of the items of the inner lists."""
+    """Infer the result of `flatten`: a list with the items of all inner lists."""
     inner = types[0].item or ANY
     return inner.present()._replace(values=None, filled=False) if inner.kind == "list" else list_of(ANY)
 
 
 def pick_result(context: InferenceContext, node: nodes.Call | nodes.Filter, types: list[Type]) -> Type:
-    """`pick`: records with only the named fields."""
+    """Infer the result of `pick`: a record with only the named fields, or a list of such records."""
     records = types[0] if types[0].kind == "list" else list_of(types[0])
     fields = {}
     for name, source in (*((name, name) for name in node.args), *((pair.key, pair.value) for pair in node.kwargs)):
@@ -134,7 +134,7 @@ def pick_result(context: InferenceContext, node: nodes.Call | nodes.Filter, type
 
 
 def plus_result(context: InferenceContext, node: nodes.Call | nodes.Filter, types: list[Type]) -> Type:
-    """`plus`: records with additional fields."""
+    """Infer the result of `plus`: a record with additional fields, or a list of such records."""
     inner = (types[0].item or ANY) if types[0].kind == "list" else types[0]
     more = {str(argument.key): context.infer(argument.value) for argument in node.kwargs}
     return _match_input_shape(
@@ -143,28 +143,28 @@ def plus_result(context: InferenceContext, node: nodes.Call | nodes.Filter, type
 
 
 def zip_result(context: InferenceContext, node: nodes.Call | nodes.Filter, _: list[Type]) -> Type:
-    """`zip`: a list of records with an item of each list."""
+    """Infer the result of `zip`: a list of records that contain one item of each list."""
     columns = {str(argument.key): _as_list_type(context.infer(argument.value)).item or ANY for argument in node.kwargs}
     return list_of(record(columns, "zip"))
 
 
 def _match_input_shape(input_type: Type, result: Type) -> Type:
-    """Return `result` for a record, and a list of it for a list."""
+    """Return `result` if the input is a record, or the type of a list of `result` if the input is a list."""
     return result if input_type.kind == "record" else list_of(result, filled=_is_filled(input_type))
 
 
 def text_result(_: InferenceContext, __: nodes.Node, types: list[Type]) -> Type:
-    """For filters from text to text: an absent text stays absent."""
+    """Infer the result of filters that turn a text into a text. An absent text stays absent."""
     return TEXT._replace(unless=types[0].unless) if types else TEXT
 
 
 def default_result(_: InferenceContext, __: nodes.Node, types: list[Type]) -> Type:
-    """`default`: the value or its default."""
+    """Infer the result of `default`: the present value, or the default."""
     return merge_types([types[0].present(), *types[1:2]])
 
 
 def unique_result(context: InferenceContext, node: nodes.Call | nodes.Filter, types: list[Type]) -> Type:
-    """`unique`: the same type of items."""
+    """Infer the result of `unique`: a list of the same type. Report an invalid `keep`."""
     keep = keyword_value(node, "keep")
     if keep not in (None, "first", "last"):
         context.report(node, "arguments", f"`keep` is `{keep}`", allowed_hint(("first", "last")))
@@ -172,7 +172,7 @@ def unique_result(context: InferenceContext, node: nodes.Call | nodes.Filter, ty
 
 
 def pairs_result(context: InferenceContext, node: nodes.Call | nodes.Filter, types: list[Type]) -> Type:
-    """`items`, `dictsort`: a list of pairs of key and value."""
+    """Infer the result of `items` and `dictsort`: a list of pairs of key and value. Report an invalid `by`."""
     by = keyword_value(node, "by")
     if by not in (None, "key", "value"):
         context.report(node, "arguments", f"`by` is `{by}`", allowed_hint(("key", "value")))
@@ -186,7 +186,7 @@ def pairs_result(context: InferenceContext, node: nodes.Call | nodes.Filter, typ
 
 
 def mean_result(_: InferenceContext, __: nodes.Node, types: list[Type]) -> Type:
-    """`mean`: a number for each numeric field of the records."""
+    """Infer the result of `mean`: a number for each numeric field of the records."""
     item = types[0].item if types[0].kind == "list" else types[0]
     if item is None or item.kind != "record":
         return map_of(NUMBER)
@@ -195,7 +195,7 @@ def mean_result(_: InferenceContext, __: nodes.Node, types: list[Type]) -> Type:
 
 
 def matches_result(_: InferenceContext, __: nodes.Node, types: list[Type]) -> Type:
-    """`matches`: the hits of each matching pattern, by name."""
+    """Infer the result of `matches`: lists of hits, keyed by the name of the pattern. A name may be absent."""
     patterns = types[1] if len(types) > 1 else ANY
     if patterns.kind != "record":
         return map_of(list_of(TEXT))
@@ -203,13 +203,13 @@ def matches_result(_: InferenceContext, __: nodes.Node, types: list[Type]) -> Ty
 
 
 def model_result(_: InferenceContext, __: nodes.Node, types: list[Type]) -> Type:
-    """`model`: a record for a name, a list of records for a list of names."""
+    """Infer the result of `model`: a record for a name, a list of records for a list of names."""
     kind = types[0].kind if types else "any"
     return ANY if kind == "any" else list_of(MODEL) if kind == "list" else MODEL
 
 
 def latest_result(_: InferenceContext, __: nodes.Node, types: list[Type]) -> Type:
-    """`latest`: the replies of steps or lists of replies, with the known type of their data."""
+    """Infer the result of `latest`: a list of replies. If all arguments have known replies, their types are merged."""
     lists = [type_.fields.get("replies", ANY) if type_.kind == "record" else type_ for type_ in types]
     known = all(
         replies.kind == "list" and replies.item is not None and replies.item.kind == "record" for replies in lists
@@ -222,7 +222,7 @@ def latest_result(_: InferenceContext, __: nodes.Node, types: list[Type]) -> Typ
 
 
 def records_by_kind(type_: Type) -> Rule:
-    """Return a rule for a list of records whose `kind` is the name of one of the patterns."""
+    """Return a rule that infers a list of records. The `kind` of a record is the name of one of the patterns."""
 
     def rule(_: InferenceContext, __: nodes.Node, types: list[Type]) -> Type:
         patterns = types[1] if len(types) > 1 else ANY

@@ -1,6 +1,6 @@
-"""Parses a template into Jinja's tree, in which a node's `lineno` is its offset in the text.
+"""Parses a template into Jinja's tree, in which the `lineno` of a node is the node's offset in the text.
 
-Does not evaluate; `validation` checks which names may be called.
+This module does not evaluate the tree. `validation` checks which names the template may call.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _ENVIRONMENT: Final = Environment()  # noqa: S701  # only parses; produces no HT
 
 
 def parse_template(source: str, bare: bool) -> nodes.Template:
-    """Return the tree of a template, or of a bare expression as its only output. Raises TemplateError."""
+    """Return the tree of a template. A bare expression becomes the only output of its tree. Raises TemplateError."""
     if len(source) > MAX_TEMPLATE:
         raise TemplateError(f"a template has at most {MAX_TEMPLATE:,} characters", "split it into several", 0)
     reader = _TemplateParser(source)
@@ -36,11 +36,11 @@ def parse_template(source: str, bare: bool) -> nodes.Template:
     except TemplateSyntaxError as error:
         raise _explain_error(error, reader, bare) from None
     except RecursionError:
-        raise TemplateError("the expressions are nested too deeply", "use `set` for part of them", 0) from None
+        raise TemplateError("the expressions are nested too deeply", "use `set` for a part of them", 0) from None
 
 
 def _explain_error(error: TemplateSyntaxError, reader: _TemplateParser, bare: bool) -> TemplateError:
-    """Rephrase Jinja's message in the author's notation, with the offset that the parser knows."""
+    """Return the error with Jinja's message in the notation that authors use, and with the offset from the parser."""
     message, at, source = str(error.message), min(error.lineno, len(reader.source)), reader.source
     if not bare and re.search(r"nexpected end of template|'end of template'|Missing end", message):
         at = reader.open_tags[-2 if message.startswith("U") else -1]
@@ -54,18 +54,18 @@ def _explain_error(error: TemplateSyntaxError, reader: _TemplateParser, bare: bo
 
 
 class _TemplateParser(Parser):
-    """Jinja's parser, with offsets instead of line numbers, limited to the tags that templates support."""
+    """Jinja's parser, limited to the tags in TAGS, with an offset in place of each line number."""
 
     def __init__(self, source: str) -> None:
         super().__init__(_ENVIRONMENT, "")
         self.source = source
-        self.open_tags = [0]  # offsets of the statements and the tag that are still open
+        self.open_tags = [0]  # offsets of the statements that are still open, then of the tag being parsed
 
     def start(self, state: str | None) -> None:
         self.stream = TokenStream(_ENVIRONMENT.lexer.wrap(self._tokens(state)), None, None)
 
     def _tokens(self, state: str | None) -> Iterator[tuple[int, str, str]]:
-        """Yield the tokens of Jinja's lexer with offsets; a `\\` in quotes that escapes nothing is kept."""
+        """Yield the tokens of Jinja's lexer with their offsets. A `\\` in quotes that escapes nothing is kept."""
         at = 0
         try:
             for _, sort, value in _ENVIRONMENT.lexer.tokeniter(self.source, None, None, state):
@@ -91,7 +91,7 @@ class _TemplateParser(Parser):
         return statement
 
     def parse_subscript(self, node: nodes.Expr) -> nodes.Getattr | nodes.Getitem:
-        """Use the offset of the name after a dot, not of the dot."""
+        """Parse `.name` or `[key]`. The node of `.name` has the offset of the name, not of the dot."""
         if self.stream.current.type == "dot" and self.stream.look().type == "name":
             next(self.stream)
             name = next(self.stream)
@@ -99,7 +99,7 @@ class _TemplateParser(Parser):
         return super().parse_subscript(node)
 
     def parse_test(self, node: nodes.Expr) -> nodes.Expr:
-        """Use the offset of the test's name, not of the `is`."""
+        """Parse a test. Its node has the offset of the test's name, not of the `is`."""
         name = _TEST.match(self.source, self.stream.current.lineno)
         test = super().parse_test(node)
         (test.node if isinstance(test, nodes.Not) else test).lineno = name.end() if name else node.lineno

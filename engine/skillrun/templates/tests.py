@@ -1,6 +1,6 @@
 """The table of template tests, used after `is` and in `selectattr`.
 
-An absent value passes no test: `vocabulary.apply_test` ensures that.
+`vocabulary.apply_test` calls these tests, and makes sure that an absent value passes none of them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ SIGNS: Final[Mapping[str, str]] = {
     **dict.fromkeys(("gt", "greaterthan"), "gt"),
     "ge": "gteq",
 }
-"""The comparison tests and Jinja's name of each operator."""
+"""Jinja's operator names, keyed by the names of the tests that compare."""
 
 
 def _comparing(sign: str) -> Callable[[Any, Any], bool]:

@@ -22,7 +22,7 @@ def lines(value: Any) -> list[str]:
 
 
 def paragraphs(value: Any) -> list[str]:
-    """Return the parts of a text between empty lines; empty lines in a code fence do not split."""
+    """Return the parts of a text between empty lines. An empty line inside a code fence does not split the text."""
     if isinstance(value, Absent):
         return []
     text = to_text(value)

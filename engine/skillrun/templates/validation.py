@@ -1,6 +1,6 @@
-"""Checks a template's tree and reports constructs that templates do not support.
+"""Checks a template's tree, and reports constructs that templates do not support.
 
-Checks the names and parameters of filters, functions and tests, but not which variables exist.
+This module checks the names and arguments of filters, functions and tests. It does not check whether variables exist.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Report = Callable[[int, str, str, str], None]  # offset, code, message, hint
 def check_template(node: nodes.Node, report: Report, depth: int = 0) -> None:
     """Report the unsupported constructs of a tree."""
     if depth == MAX_DEPTH:
-        return report(node.lineno, "too-deep", "this is nested too deeply", "use `set` for part of it")
+        return report(node.lineno, "too-deep", "the template is nested too deeply here", "use `set` for a part of it")
     match node:
         case nodes.Name():
             _check_name(node, report)
@@ -48,7 +48,7 @@ def check_template(node: nodes.Node, report: Report, depth: int = 0) -> None:
             report(node.lineno, "refused", "the number is too large", "")
         case nodes.Const(value=str() as text) if _SURROGATE.search(text):
             hint = "write the character itself, or its escape with `\\U` and eight digits"
-            report(node.lineno, "refused", "half of a surrogate pair is not a character", hint)
+            report(node.lineno, "refused", "the text contains half of a surrogate pair, which is not a character", hint)
         case nodes.Call() | nodes.Filter() | nodes.Test():
             _check_call(node, report)
         case _ if type(node) not in _NODES:
@@ -67,7 +67,7 @@ def _check_name(node: nodes.Name, report: Report) -> None:
 
 
 def _check_call(node: nodes.Call | nodes.Filter | nodes.Test, report: Report) -> None:
-    """Check that a function, filter or test exists and accepts the arguments."""
+    """Report a function, filter or test that does not exist or does not accept the arguments."""
     sort, known, before = _CALLABLES[type(node)]
     called = node.node if isinstance(node, nodes.Call) else node
     name = str(getattr(called, "name", None) or getattr(called, "attr", "…"))
@@ -97,7 +97,7 @@ def _check_call(node: nodes.Call | nodes.Filter | nodes.Test, report: Report) ->
 
 @cache
 def _argument_error(sort: type[nodes.Node], name: str, count: int, named: tuple[str, ...]) -> str:
-    """Return why positional arguments of this count and these keyword arguments do not fit, or an empty text."""
+    """Return why `count` positional arguments and the `named` arguments are invalid, or "" if they are valid."""
     try:
         inspect.signature(_CALLABLES[sort][1][name]).bind(*[None] * count, **dict.fromkeys(named))
     except TypeError as error:

@@ -1,6 +1,7 @@
 """Operations on plain template values: description, lookup, arithmetic, comparison and conversion to text.
 
-Independent of syntax and positions; errors are `TemplateError`. Every comparison with an absent value is false.
+This module does not depend on syntax or positions. Its errors are `TemplateError`. Every comparison with an absent
+value is false.
 """
 
 from __future__ import annotations
@@ -36,12 +37,12 @@ _KINDS: Final[tuple[tuple[Any, str], ...]] = (
 
 
 def describe_kind(value: Any) -> str:
-    """Return the kind of a value, for messages."""
+    """Return the kind of a value as messages name it, such as `a text`."""
     return next((word for sort, word in _KINDS if isinstance(value, sort)), "an unsupported value")
 
 
 def to_list(value: Any) -> list[Any]:
-    """Return the value as a list: the keys of a mapping, an empty list for an absent value."""
+    """Return a list as it is, the keys of a mapping, or an empty list for an absent value. Raises TemplateError."""
     if type(value) is list:
         return value
     if isinstance(value, (Absent, *CONTAINERS)):
@@ -50,7 +51,7 @@ def to_list(value: Any) -> list[Any]:
 
 
 def to_number(value: Any) -> int | float:
-    """Return the value as a number."""
+    """Return the value, which must be a number. Raises TemplateError."""
     if isinstance(value, (int, float)):
         return value
     if isinstance(value, Absent):
@@ -62,7 +63,7 @@ def to_number(value: Any) -> int | float:
 
 
 def to_integer(value: Any) -> int:
-    """Return the value as a whole number."""
+    """Return the value as an integer. Raises TemplateError if it is not a whole number."""
     read = to_number(value)
     if isinstance(read, float) and not read.is_integer():
         raise TemplateError(f"{to_text(read)} is not a whole number")
@@ -73,7 +74,7 @@ def to_integer(value: Any) -> int:
 
 
 def lookup_name(owner: Any, name: str, missing: Any = ABSENT) -> Any:
-    """Return the item of a mapping for a name after a dot; `_` in the name also matches `-` in the key."""
+    """Return the item of a mapping for a name after a dot. A `_` in the name also matches a `-` in the key."""
     if not isinstance(owner, Mapping):
         return missing
     entry = owner.get(name, missing)
@@ -86,7 +87,7 @@ def lookup_name(owner: Any, name: str, missing: Any = ABSENT) -> Any:
 
 
 def lookup_item(owner: Any, key: Any) -> Any:
-    """Return the item of a mapping with exactly this key, or of a list or text at this index."""
+    """Return the item with exactly this key if `owner` is a mapping, or at this index if it is a list or text."""
     if not isinstance(owner, Mapping) and not (isinstance(owner, (list, tuple, str)) and type(key) is int):
         return ABSENT
     try:
@@ -98,7 +99,7 @@ def lookup_item(owner: Any, key: Any) -> Any:
 
 
 def lookup_path(owner: Any, path: Any) -> Any:
-    """Return the item at a dotted path, as in a filter's `attribute`."""
+    """Return the item at a dotted path, such as the `attribute` of a filter."""
     if not isinstance(path, (str, int)):
         raise TemplateError(f"{describe_kind(path)} is not the name of a field")
     parts = str(path).split(".")
@@ -132,7 +133,7 @@ _OPERATORS: Final[dict[str, Callable[[Any, Any], Any]]] = {
 
 
 def compute(sign: str, left: Any, right: Any) -> Any:
-    """Compute `+` for numbers, texts or lists; `-`, `*`, `/`, `//` and `%` for numbers."""
+    """Return the result of an operator: `+` for two numbers, texts or lists, any other operator for two numbers."""
     if sign == "+" and isinstance(left, str) and isinstance(right, str):
         return join_texts((left, right))
     if sign == "+" and isinstance(left, (list, tuple)) and isinstance(right, (list, tuple)):
@@ -141,7 +142,7 @@ def compute(sign: str, left: Any, right: Any) -> Any:
     for side in (left, right):
         if isinstance(side, Absent):
             raise TemplateError(
-                side.explanation, f"`{sign}` needs two values; give it a `default`, or write `(x or [])`"
+                side.explanation, f"`{sign}` needs two values; give the absent one a `default`, or write `(x or [])`"
             )
     if not isinstance(left, (int, float)) or not isinstance(right, (int, float)):
         raise TemplateError(
@@ -154,7 +155,7 @@ def compute(sign: str, left: Any, right: Any) -> Any:
 
 
 def check_number_size(value: Any) -> Any:
-    """Return the value. Raises TemplateError if it is a number that is too large."""
+    """Return the value as it is. Raises TemplateError for a number that is too large."""
     if isinstance(value, (int, float)) and not -MAX_NUMBER <= value <= MAX_NUMBER:
         raise TemplateError("the number is too large")
     return value
@@ -195,8 +196,10 @@ def _contains(container: Any, value: Any) -> bool:
 
 
 def to_text(value: Any) -> str:
-    """Convert a value to text: whole numbers without a decimal point, others with at most two decimals, lists and
-    mappings as JSON. Raises TemplateError for absent values and null."""
+    """Return a value as text. Raises TemplateError for absent values and null.
+
+    Whole numbers have no decimal point, other numbers have at most two decimals, and lists and mappings become JSON.
+    """
     if isinstance(value, str):
         return value
     if isinstance(value, bool):
@@ -215,21 +218,21 @@ def to_text(value: Any) -> str:
 
 
 def join_texts(parts: Iterable[Any], between: str = "") -> str:
-    """Convert the parts to text and join them."""
+    """Convert the parts to text and join them, with `between` between them."""
     texts = [to_text(part) for part in parts]
     spend_on_text(sum(map(len, texts)) + len(between) * len(texts))
     return between.join(texts)
 
 
 def to_json(value: Any, indent: int | None = None) -> str:
-    """Return JSON, keys in the given order, without needless escapes."""
+    """Return the value as JSON, without absent items and needless escapes. Keys stay in the given order."""
     values = drop_absent(value)
     _spend_on_json(values, indent)
     return json.dumps(values, ensure_ascii=False, indent=indent)
 
 
 def _spend_on_json(value: Any, indent: int | None) -> None:
-    """Charge for the minimum length of a value's JSON before it is built."""
+    """Charge for the JSON of a value before the JSON is built, by its minimum length."""
     characters, waiting = 0, [(value, 1)]
     while waiting and characters <= MAX_TEXT:
         part, depth = waiting.pop()
@@ -243,7 +246,7 @@ def _spend_on_json(value: Any, indent: int | None) -> None:
 
 
 def drop_absent(value: Any) -> Any:
-    """Return the value as plain data; absent items of lists and mappings are left out."""
+    """Return the value as plain data, without absent items of lists and mappings. A value that is absent stays so."""
     if isinstance(value, CONTAINERS):
         spend_on_values(value)
         return _drop_nested_absent(value)

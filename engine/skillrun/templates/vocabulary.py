@@ -1,6 +1,6 @@
-"""The tables of filters and functions that templates may call, and the functions that call them.
+"""The tables of the filters and functions that templates may call, and the code that calls a filter, function or test.
 
-Authors can only use the names in these tables and in `TESTS`.
+Templates can only use the names in these tables and in `TESTS`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,10 @@ def apply_test(name: str, value: Any, *arguments: Any) -> bool:
 
 
 def map_items(value: Any, filter: str = "", /, *arguments: Any, **options: Any) -> list[Any]:  # noqa: A002
-    """Return a field of each item (`map(attribute='x')`, absent if missing), or a filter's result for each item."""
+    """Return a filter's result for each item, or a field of each item (`map(attribute='x')`).
+
+    If an item lacks the field, the result is `default` if it is given, or else an absent value.
+    """
     if filter:
         return [apply(filter, item, *arguments, **options) for item in to_list(value)]
     values = [item for item, _ in filters.pair_with_keys(value, options["attribute"], True)]
@@ -52,7 +55,10 @@ def map_items(value: Any, filter: str = "", /, *arguments: Any, **options: Any) 
 
 
 def item_filter(keep_passing: bool) -> Callable[..., list[Any]]:
-    """Return a filter that keeps the items that pass a test or, without a test, are true; or those that do not."""
+    """Return a filter that keeps the items that pass a test, or the items that fail it if `keep_passing` is false.
+
+    If the filter is called without a test, an item passes if it is neither false nor empty.
+    """
 
     def select_items(value: Any, test: str = "", /, *arguments: Any) -> list[Any]:
         return [item for item in to_list(value) if passes_test(item, test, *arguments) is keep_passing]
@@ -61,7 +67,10 @@ def item_filter(keep_passing: bool) -> Callable[..., list[Any]]:
 
 
 def attribute_filter(keep_passing: bool) -> Callable[..., list[Any]]:
-    """Return a filter that keeps the items whose field passes a test or, without a test, is true; or the others."""
+    """Return a filter that keeps the items of which a field passes a test, or the others if `keep_passing` is false.
+
+    If the filter is called without a test, a field passes if it is neither false nor empty.
+    """
 
     def select_items(value: Any, attribute: Any, test: str = "", /, *arguments: Any) -> list[Any]:
         return [
@@ -198,20 +207,20 @@ BUILTINS: Final[Mapping[str, Builtin]] = {
     "upper": Builtin(text_filter(str.upper), return_types.text_result, group="texts"),
     "wordcount": Builtin(text_splitting.wordcount, ANY, group="texts"),
 }
-"""Every filter and function, by name."""
+"""All filters and functions, keyed by name."""
 
 FILTERS: Final = {name: builtin.function for name, builtin in BUILTINS.items() if builtin.use != "function"}
 FUNCTIONS: Final = {
     name: builtin.function for name, builtin in BUILTINS.items() if builtin.use != "filter" and not builtin.needs_run
 }
 CONTEXT_FUNCTIONS: Final = {name: builtin.function for name, builtin in BUILTINS.items() if builtin.needs_run}
-"""Functions that depend on the run; these entries only declare their parameters."""
+"""The functions that depend on the run. These entries only declare parameters."""
 
 TEXT_FILTERS: Final = frozenset(
     name for name, builtin in BUILTINS.items() if builtin.result_type is return_types.text_result
 )
 
-PYTHON_EQUIVALENTS: Final = {  # Python methods and functions, and their notation in templates
+PYTHON_EQUIVALENTS: Final = {  # what to write in a template instead of a Python method or function
     **dict.fromkeys(("strip", "lstrip", "rstrip"), "x | trim"),
     **dict.fromkeys(("append", "extend", "add"), "x + [y]"),
     **dict.fromkeys(("find", "index", "contains"), "y in x"),

@@ -1,4 +1,4 @@
 """Types of values: shape notation, JSON Schema, declared fields, records and sample values.
 
-Describes values and checks a value against its description. Knows no workflows and no libraries.
+This package describes values, and checks values against their descriptions. It does not know workflows or libraries.
 """

@@ -1,7 +1,7 @@
-"""Declared inputs and variables: `name: type, description`, a record as in a shape, or keys with `type` or `shape`.
+"""Declared inputs and variables: their declarations, and the conversion of values to their types.
 
-Parses declarations and converts values from the command line, YAML or templates. Does not resolve the names of models
-and members.
+A declaration is short (`name: type, description`), a record written as in a shape, or a mapping with the key `type` or
+`shape`. Values come from the command line, YAML or templates. The names of models and members are not resolved here.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ KEYS: Final = {
     "type": "the type, optionally with a range or length",
     "shape": "the shape of a record, instead of a type",
     "values": "the values of an enum: a list, or a template that yields one",
-    "default": "the value if none is given; makes the field optional",
+    "default": "the value to use if none is given; a field with a default is optional",
     "description": "the purpose of the field, in one line",
-    "fallback": "replaces a value that is not allowed, with a warning",
+    "fallback": "the value to use, with a warning, if the given value is not allowed",
 }
 """The keys of the long form, with their descriptions."""
-RECORD_FORMS: Final = ("", "array", "object")  # the forms of keys whose value may be a record
+RECORD_FORMS: Final = ("", "array", "object")  # a key with one of these forms may have a record as its value
 SLUG: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 MEMBER: Final = re.compile(
     r"(?P<role>[A-Za-z0-9][\w-]*)(?::(?P<variant>[A-Za-z0-9][\w-]*))?(?:@(?P<model>\S.*\S|\S))?", re.ASCII
@@ -51,7 +51,7 @@ _WRITTEN: Final = {
 
 @dataclass(frozen=True)
 class Field:
-    """A declared input or variable. Its texts may be templates."""
+    """A declared input or variable. The texts in it may be templates."""
 
     name: str
     required: bool
@@ -67,13 +67,13 @@ class Field:
 
     @property
     def item(self) -> Type:
-        """The type of the field, or of its items if it is a list."""
+        """The type of the field's items if the field is a list, or else the type of the field."""
         return self.type.item or self.type
 
 
 @dataclass(frozen=True)
 class CoercedValue:
-    """A value with its field's type, or an error; `warnings` report values replaced by `fallback`."""
+    """A value converted to the type of a field, or an error. `warnings` list the values that `fallback` replaced."""
 
     value: Any = None
     error: str = ""
@@ -81,7 +81,7 @@ class CoercedValue:
 
 
 def parse_fields(node: Node, problems: Problems) -> tuple[Field, ...]:
-    """Return the fields that `inputs:` or `state:` declares; invalid fields are reported and omitted."""
+    """Return the fields that `inputs:` or `state:` declares. Invalid fields are reported and left out."""
     if not isinstance(node, Mapping):
         hint = "for example `request: string, what to do`"
         problems.report(node.span, "type", "expected a mapping of names to types", hint)
@@ -96,10 +96,10 @@ def parse_fields(node: Node, problems: Problems) -> tuple[Field, ...]:
 
 
 def coerce(field: Field, value: Any, names: Names | None = None, label: str = "") -> CoercedValue:
-    """Convert a value to the field's type: from the command line (always text), or from YAML and templates.
+    """Convert a value from the command line, YAML or a template to the field's type.
 
-    `names` are the names that the field's templates read; without them, values from templates are not checked. Errors
-    refer to the field by `label`, or by its name.
+    `names` holds the values that the templates in the field's type read. Without `names`, a value is not compared with
+    choices that come from templates. Errors refer to the field by `label`, or by its name if `label` is empty.
     """
     label = label or field.name
     if isinstance(value, str) and field.item.kind == "record":
@@ -123,14 +123,17 @@ def coerce(field: Field, value: Any, names: Names | None = None, label: str = ""
 
 
 def literal_error(field: Field, value: Any, label: str = "") -> str:
-    """Return the error of a literal value in a file, or "". Unlike on the command line, a list must be a YAML list."""
+    """Return the error of a literal value in a file, or "" if the value is valid.
+
+    In a file, a list must be a YAML list. Only the command line accepts a text with commas for a list.
+    """
     if field.is_list and isinstance(value, str):
         return f"`{label or field.name}` is {quote_value(value)}; expected a list, such as `[]` or `[{value}]`"
     return coerce(field, value, label=label).error
 
 
 def _parse_field(key: KeyNotation, node: Node, problems: Problems) -> Field | None:
-    """Parse a field with its type and other keys; a literal default or fallback is checked."""
+    """Parse a field: its type and its other keys. Report a literal default or fallback that is invalid."""
     type_ = _parse_field_type(key, node, problems)
     if type_ is None:
         return None
@@ -160,7 +163,7 @@ def _parse_field(key: KeyNotation, node: Node, problems: Problems) -> Field | No
 
 
 def _parse_field_type(key: KeyNotation, node: Node, problems: Problems) -> Type | None:
-    """Parse the type of a field, or of its items: the short form, or the long form with `type` or `shape`."""
+    """Parse the type of a field, or of its items if it is a list. Accepts the short and the long form."""
     if not isinstance(node, Mapping):
         return read_choices(node, problems) if key.form == "enum" else _parse_named_type(key, node, None, problems)
     if _is_record(node) and key.form in RECORD_FORMS:
@@ -191,14 +194,16 @@ def _parse_field_type(key: KeyNotation, node: Node, problems: Problems) -> Type 
 
 
 def _is_record(node: Mapping) -> bool:
-    """Whether a mapping is a record, as in a shape: it has no key of the long form, and its first key is not a
-    misspelled `type` or `shape`."""
+    """Whether a mapping is a record written as in a shape, and not the long form of a declaration.
+
+    A record has none of the keys of the long form, and its first key is not a misspelled `type` or `shape`.
+    """
     first = next(iter(node.entries), "")
     return bool(first) and not node.entries.keys() & KEYS.keys() and not did_you_mean(first, ("type", "shape"))
 
 
 def _parse_named_type(key: KeyNotation, kind: Node, values: Node | None, problems: Problems) -> Type | None:
-    """Parse a type given by name, with the `values` of an enum."""
+    """Parse a type that is given by name. `values` is set if the declaration has the key `values`, for an enum."""
     if not isinstance(kind, Scalar) or kind.text is None:
         hint = "write `name: string, what it is`, `name: {type: string, default: …}`, or a record `name: {id: string}`"
         problems.report(kind.span, "type", f"`{key.name}` has no type", hint)
@@ -213,7 +218,7 @@ def _parse_named_type(key: KeyNotation, kind: Node, values: Node | None, problem
 
 
 def _check_literal(field: Field, value: Value, label: str, problems: Problems) -> None:
-    """Report a literal value that is invalid for its field."""
+    """Report a value that is invalid for its field, unless the value contains templates."""
     if field.is_list and value.items is not None:
         for item in value.items:
             _check_literal(replace(field, type=field.item), item, label, problems)
@@ -234,7 +239,7 @@ def _coerce_value(field: Field, value: Any, label: str, names: Names | None) -> 
 
 
 def _convert(type_: Type, value: Any, names: Names | None) -> tuple[Any, str]:
-    """Return the converted value and "", or any value and a text that says what is expected."""
+    """Return the converted value and an empty text. If the value is invalid, the text says what is expected."""
     match type_.word:
         case "object":
             errors = Shape(to_json_schema(type_, names)).check(value)
@@ -255,7 +260,7 @@ def _convert(type_: Type, value: Any, names: Names | None) -> tuple[Any, str]:
 
 
 def _choice(choices: list[Any] | None, value: Any) -> tuple[Any, str]:
-    """Return the matching value of an enum; if the values are unknown, any text or number is accepted."""
+    """Return the enum value that matches, and "" or what is expected. Accept any text or number without `choices`."""
     if choices is None:
         return value, "" if isinstance(value, str | int | float) else "expected text"
     for choice in choices:
@@ -289,7 +294,7 @@ def _read_number(value: Any, form: str) -> float | None:
 
 
 class MemberError(ValueError):
-    """The text is not a valid member."""
+    """Raised for a text that is not a valid member."""
 
 
 @dataclass(frozen=True)
@@ -302,13 +307,13 @@ class Member:
 
     @cached_property
     def id(self) -> str:
-        """The written form."""
+        """The member in its written form, `role:variant@model`."""
         variant = f":{self.variant}" if self.variant else ""
         return f"{self.role}{variant}{f'@{self.model}' if self.model else ''}"
 
 
 def parse_member(written: Any) -> Member:
-    """Parse the written form of a member. Raises MemberError."""
+    """Parse a member, written as `role:variant@model`. Variant and model are optional. Raises MemberError."""
     member = _member(written) if isinstance(written, str) else None
     if member is None:
         raise MemberError(f"`{written}` is not a valid member")
@@ -324,7 +329,7 @@ def _member(written: str) -> Member | None:
 def resolve_inputs(
     fields: Iterable[Field], given: AbstractMapping[str, Any], names: AbstractMapping[str, Any]
 ) -> tuple[dict[str, Any], list[str], list[str]]:
-    """Return the values of declared fields, errors and warnings. Defaults may read `names`."""
+    """Return the values of the declared fields, then the errors, then the warnings. Defaults may read `names`."""
     fields = tuple(fields)
     known = {field.name for field in fields}
     values: dict[str, Any] = {}
@@ -353,7 +358,7 @@ def resolve_inputs(
 
 
 def apply_fallbacks(fields: Iterable[Field], values: dict[str, Any], names: AbstractMapping[str, Any]) -> list[str]:
-    """Replace values that are no longer allowed with the `fallback` of their fields; return the warnings."""
+    """Replace each value that is no longer allowed with the `fallback` of its field. Return the warnings."""
     warnings: list[str] = []
     for field in fields:
         if field.fallback is not None and values.get(field.name) is not None:
@@ -365,7 +370,7 @@ def apply_fallbacks(fields: Iterable[Field], values: dict[str, Any], names: Abst
 
 
 def keep_declared_keys(field: Field, value: Any) -> Any:
-    """The value with only the keys of the field's shape, because records may contain more."""
+    """Return a record, or a list of records, with only the keys that the field's shape declares."""
     properties = list(field.item.fields)
     if not properties:
         return value

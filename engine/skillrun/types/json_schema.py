@@ -1,4 +1,4 @@
-"""Converts between types and JSON Schema, and checks the schemas that authors write."""
+"""Converts types to JSON Schema and back, and checks the JSON Schemas that authors write."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _PLAIN: Final = {"string": TEXT, "integer": INTEGER, "number": NUMBER, "boolean"
 
 
 def type_from_schema(schema: Any, label: Path) -> Type:
-    """The type of data that a JSON Schema describes; optional properties may be absent."""
+    """Return the type of the data that a JSON Schema describes. Optional properties may be absent."""
     if not isinstance(schema, Mapping):
         return ANY
     kind = schema.get("type")
@@ -53,9 +53,9 @@ def type_from_schema(schema: Any, label: Path) -> Type:
 
 
 def to_json_schema(type_: Type, names: Names | None) -> dict[str, Any]:
-    """The JSON Schema of a declared type; without `names`, values from templates are omitted.
+    """Return the JSON Schema of a declared type. Without `names`, enums with templates have no values.
 
-    Raises RenderError when a template yields no values.
+    Raises RenderError if a template cannot be rendered or yields no values.
     """
     schema = _rules(type_, names)
     if (words := type_.about) is not None:
@@ -65,7 +65,7 @@ def to_json_schema(type_: Type, names: Names | None) -> dict[str, Any]:
 
 
 def enum_values(type_: Type, names: Names | None) -> list[Any] | None:
-    """The values of an enum; None if they require `names`. Raises RenderError if its template yields no values."""
+    """Return the values of an enum. Without `names`, return None if they come from templates. Raises RenderError."""
     if type_.choices is not None:
         return _render_choices(type_.choices, names) if names is not None else None
     values = type_.values or ()
@@ -75,7 +75,7 @@ def enum_values(type_: Type, names: Names | None) -> list[Any] | None:
 
 
 def _render_choices(choices: Lazy, names: Names) -> list[Any]:
-    """Render the values of an enum: a list, or the keys of a mapping. Raises RenderError."""
+    """Render the template for the values of an enum: a list, or a mapping with them as keys. Raises RenderError."""
     result = choices.render(names)
     values = list(result) if isinstance(result, list | tuple | Mapping) else []
     if not values or not all(isinstance(each, str | int | float) for each in values):
@@ -112,7 +112,7 @@ def _between(least: str, limits: tuple[float, float] | None, most: str) -> dict[
     return {} if limits is None else {least: limits[0], most: limits[1]}
 
 
-MAX_RULES: Final = 5_000  # per schema, with its `$ref`s resolved
+MAX_RULES: Final = 5_000  # per schema, counted after its `$ref`s are resolved
 LARGEST: Final = {"minLength": 100_000, "minItems": 1_000, "minProperties": 1_000}
 
 
@@ -148,9 +148,9 @@ def parse_json_schema(schema: Any) -> Shape:
 
 
 def _count_rules(rules: Any, root: dict[str, Any], followed: tuple[str, ...]) -> int:
-    """Count the rules of a schema, following each `$ref` once per path, up to the limit.
+    """Return the number of rules in a schema. Stop counting at the limit, and follow each `$ref` once per path.
 
-    Raises SkillrunError for sizes beyond what a reply can hold, and for dynamic references.
+    Raises SkillrunError for a dynamic reference, and for a minimum that is larger than a reply can be.
     """
     if isinstance(rules, list):
         return _sum(_count_rules(part, root, followed) for part in rules)
@@ -161,7 +161,7 @@ def _count_rules(rules: Any, root: dict[str, Any], followed: tuple[str, ...]) ->
     for key, most in LARGEST.items():
         if isinstance(rules.get(key), int) and rules[key] > most:
             raise SkillrunError(
-                f"this schema cannot be used: `{key}` is {rules[key]}, but a reply can have at most {most:,}"
+                f"this schema cannot be used: `{key}` is {rules[key]}, which is more than the maximum of {most:,}"
             )
     inner = [
         value
@@ -176,7 +176,7 @@ def _count_rules(rules: Any, root: dict[str, Any], followed: tuple[str, ...]) ->
 
 
 def _sum(sizes: Iterable[int]) -> int:
-    """Return the sum; stop adding once it exceeds the limit."""
+    """Return the sum of the sizes. Stop adding once the sum exceeds MAX_RULES."""
     total = 0
     for size in sizes:
         total += size

@@ -1,7 +1,7 @@
 """Parses Picoschema, the shape notation: `name: type, description`, `name?`, `name(array)`, `name(enum)` and more.
 
-Reads YAML nodes and reports problems at their positions. The notation is Dotprompt's plus ranges (`integer 0..100`);
-shapes allow no extra fields.
+The parser reads YAML nodes, and reports problems at their positions. The notation is Dotprompt's, extended by ranges
+(`integer 0..100`). Values must not have fields that the shape does not declare.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ TYPES: Final[AbstractMapping[str, Type]] = {
     "model": TEXT._replace(form="model"),
     "member": TEXT._replace(form="member"),
 }
-"""The types by the words for single values."""
+"""The types of single values, keyed by their names in the notation."""
 SCALARS: Final = ("string", "integer", "number", "boolean", "any")
 FORMS: Final = ("array", "enum", "object")
 TASK: Final = "task"
@@ -47,7 +47,7 @@ _RANGE: Final = re.compile(r"(?P<lower>-?\d+(?:\.\d+)?)\s*\.\.\s*(?P<upper>-?\d+
 
 
 def find_templates(type_: Type) -> Iterator[Template]:
-    """The templates inside a type that may have expressions to render."""
+    """Yield the templates inside a type, without constant descriptions."""
     candidates = (
         type_.choices,
         *(type_.values or ()),
@@ -60,9 +60,9 @@ def find_templates(type_: Type) -> Iterator[Template]:
 
 @dataclass(frozen=True)
 class ShapeSpec:
-    """A shape as an author wrote it; `is_task` marks the shape that a protocol's step takes from its caller.
+    """A shape as an author wrote it. With `is_task`, the shape is `task`: a protocol's step takes it from the caller.
 
-    A shape with a `name` is the `output` of the template with that name.
+    If the shape is the `output` of a template, `name` is the name of the template.
     """
 
     span: Span
@@ -72,17 +72,17 @@ class ShapeSpec:
     templates: tuple[Template, ...] = field(default=(), repr=False)
 
     def resolve(self, names: Names) -> Shape:
-        """The shape with rendered templates. Raises RenderError if a template yields no values."""
+        """Return the shape with its templates rendered. Raises RenderError."""
         return Shape(to_json_schema(self.type, names))
 
     @property
     def static_schema(self) -> dict[str, Any]:
-        """The JSON Schema before rendering: an enum with values from a template accepts any text."""
+        """The JSON Schema before any template is rendered, in which an enum with templates accepts any text."""
         return to_json_schema(self.type, None)
 
 
 def parse_shape(node: Node, problems: Problems) -> ShapeSpec | None:
-    """Parse the shape of `output:` or `shape:`; if it is invalid, report problems and return None."""
+    """Parse the value of `output:` or `shape:`. If it is invalid, report problems and return None."""
     if isinstance(node, Scalar) and node.value == TASK:
         return ShapeSpec(node.span, ANY, is_task=True)
     if not isinstance(node, Mapping):
@@ -95,7 +95,7 @@ def parse_shape(node: Node, problems: Problems) -> ShapeSpec | None:
 
 @dataclass(frozen=True)
 class KeyNotation:
-    """A key as written: `name?(form, description)`; `length` is for a list, as in `name(array 0..8)`."""
+    """A key in the notation `name?(form, description)`. `length` is the length of a list, as in `name(array 0..8)`."""
 
     name: str
     optional: bool
@@ -126,7 +126,7 @@ def read_key(key: Scalar, problems: Problems) -> KeyNotation | None:
 
 
 def _length(written: str, kind: str, span: Span, problems: Problems) -> tuple[int, int] | None:
-    """Parse the length of a list or text, `0..8`; report a problem and return None if it is not a range."""
+    """Parse the length of a list or text, such as `0..8`. If it is invalid, report a problem and return None."""
     limits = _RANGE.fullmatch(written)
     lower, upper = (each if each.isdecimal() else "" for each in limits.groups()) if limits else ("", "")
     hint = "write the minimum and maximum length, such as `0..8`"
@@ -141,9 +141,9 @@ def _length(written: str, kind: str, span: Span, problems: Problems) -> tuple[in
 
 
 def read_type(text: Text, types: tuple[str, ...], problems: Problems, more: str = "") -> Type | None:
-    """Parse `integer 0..100, description`: one of `types`, a range for a number or text, and a description.
+    """Parse a type with an optional range and an optional description, such as `integer 0..100, description`.
 
-    `more` is added to the hint that lists the allowed types.
+    The type must be one of `types`. `more` is added to the hint that lists them.
     """
     match = _TYPE.fullmatch(text.value)
     assert match is not None, "the pattern matches every text"
@@ -178,7 +178,7 @@ def read_type(text: Text, types: tuple[str, ...], problems: Problems, more: str 
 
 
 def _warn_of_range(span: Span, kind: str, description: str, problems: Problems) -> None:
-    """Warn of a range after the comma, which is only a description for the model."""
+    """Warn of a range that is written after the comma, where it is only a description for the model."""
     if limits := _RANGE.match(description.strip()):
         message = f"`{limits[0]}` is a description here, not a range"
         problems.report(span, "range", message, f"write `{kind} {limits[0]}`, without the comma", "warning")
@@ -215,12 +215,12 @@ def _is_template(text: Text) -> bool:
 
 
 def _record(node: Mapping, problems: Problems) -> Type | None:
-    """A mapping of names to types."""
+    """Parse a record, which is a mapping of names to types. Return None if a field is invalid."""
     if not node.entries:
         problems.report(node.span, "shape", "the shape has no fields")
         return None
     fields: dict[str, Type] = {}
-    names: dict[str, str] = {}  # written names by their identifiers in expressions
+    names: dict[str, str] = {}  # the names as written, keyed by the names that expressions use
     complete = True
     for entry in node.entries.values():
         if isinstance(entry.value, Scalar) and entry.value.value is None:
@@ -260,7 +260,7 @@ def _value(key: KeyNotation, node: Node, problems: Problems) -> Type | None:
 
 
 def _warn_of_type_field(key: KeyNotation, node: Mapping, problems: Problems) -> None:
-    """Warn of `{type: string}`, which JSON Schema and workflow inputs use, but which is a record here."""
+    """Warn of `{type: string}`. It is a record in a shape, but a text in JSON Schema and in workflow inputs."""
     field = node.entries.get("type")
     kind = field.value.value if field is not None and isinstance(field.value, Scalar) else None
     if kind not in SCALARS or len(node.entries) > 1:
@@ -271,7 +271,7 @@ def _warn_of_type_field(key: KeyNotation, node: Mapping, problems: Problems) -> 
 
 
 def _description(text: Text, match: re.Match[str], problems: Problems) -> Template | None:
-    """The description in a notation without surrounding white space, or None."""
+    """Return the compiled description of a key or type, or None if the description is missing or invalid."""
     written = match["description"] or ""
     start = match.start("description") + len(written) - len(written.lstrip())
     part = text.substring(start, start + len(written.strip())) if written.strip() else None

@@ -1,4 +1,4 @@
-"""Finds values that repeat the requested form, such as `string`, instead of filling it in."""
+"""Finds texts in a reply that repeat the requested form, such as `string`, instead of filling it in."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ Path = tuple[str | int, ...]
 Resolve = Callable[[Any], Mapping[str, Any]]
 
 MIN_DESCRIPTION_WORDS: Final = 3
-"""Minimum words of the description that make a value a placeholder; fewer may be a real value."""
+"""The number of words of its description that a text must repeat to be a placeholder. Fewer may be a real value."""
 ABOUT_TYPES: Final = re.compile(r"type|kind|format|schema|class", re.IGNORECASE)
-"""A field about types may have the real value `string`."""
+"""Matches the name or description of a field about types, which may have the real value `string`."""
 PUNCTUATION: Final = " .,;:!?…'\"‘’“”`"
 
 
 @dataclass(frozen=True)
 class _Field:
-    """A text field: its name, its schema, and the descriptions of the field and its list."""
+    """A text field or an item of a list of texts. `descriptions` holds its own description and that of its list."""
 
     name: str
     rules: Mapping[str, Any]
     descriptions: tuple[str, ...]
 
     def repeats_description(self, value: str) -> bool:
-        """Whether the value is `string, a description` or the description, possibly truncated."""
+        """Whether the value repeats the description, or the form `string, a description`. Both may be truncated."""
         text, kind = _normal(value), _normal(str(self.rules.get("type", "any")))
         if text.startswith(f"{kind}, ") and _normal(scalar_form(self.rules)).startswith(text):
             return True
@@ -46,10 +46,11 @@ class _Field:
 
 
 def find_placeholders(value: Any, schema: Mapping[str, Any], resolve: Resolve) -> Iterator[Path]:
-    """Yield the paths of texts that repeat their description, type or name.
+    """Yield the path of each text that repeats the description, type or name of its field.
 
-    A text that is only the name or type may be a real value: it counts unless its record contains another text, or
-    its list another single word. `resolve` returns the rules that a part of the schema refers to.
+    A text that is only the name or type may be a real value. In a record, it counts as a placeholder if all other texts
+    of the record are placeholders. In a list, it does if all other items of one word are. `resolve` returns a part of
+    the schema with references resolved.
     """
     yield from _find_in_value(value, resolve(schema), resolve, (), "")
 
@@ -76,8 +77,8 @@ def _find_in_value(value: Any, rules: Mapping[str, Any], resolve: Resolve, path:
 def _repeating(fields: Mapping[Any, _Field], values: Any, *, single_words: bool = False) -> Iterator[Any]:
     """Yield the keys of the placeholders among the texts of one record or list.
 
-    With `single_words`, only other texts of one word rule out a placeholder: among words, a type may be a real value;
-    among sentences, it is not.
+    Any other text rules out that a name or type is a placeholder. With `single_words`, only another text of one word
+    does, because a type may be a real value among words, but not among sentences.
     """
     certain = {key for key, field in fields.items() if field.repeats_description(values[key])}
     possible = {key for key, field in fields.items() if field.repeats_name_or_type(values[key])}

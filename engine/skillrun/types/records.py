@@ -1,7 +1,7 @@
 """Checks plain data from files and the journal against the field types of records.
 
-A record is a dataclass or TypedDict with annotations as for pydantic; a test compares the results with pydantic's, and
-docs/decisions/043-pydantic.md says why pydantic is not used. Knows no records by name and reads no files.
+A record is a dataclass or TypedDict whose annotations pydantic would accept as well. A test compares the results with
+those of pydantic. docs/decisions/043-pydantic.md says why pydantic is not used.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Record = TypeVar("Record", bound=type)
 
 
 class Bounds(NamedTuple):
-    """The minimum and maximum of an annotated number."""
+    """The minimum and the maximum of a number, for use in an annotation."""
 
     least: int = 0
     most: int | None = None
@@ -43,13 +43,13 @@ _CLOSED: Final[set[type]] = set()
 
 
 def forbid_extra_keys(record: Record) -> Record:
-    """Mark a TypedDict as one that allows no extra keys."""
+    """Mark a TypedDict as a record that allows no extra keys. Use as a decorator."""
     _CLOSED.add(record)
     return record
 
 
 def forbids_extra_keys(record: type) -> bool:
-    """Whether the record allows no extra keys; a dataclass never allows them."""
+    """Whether the record allows no extra keys. A dataclass never allows any."""
     return record in _CLOSED or is_dataclass(record)
 
 
@@ -59,19 +59,19 @@ def matches_record(record: type, data: object) -> bool:
 
 
 def field_checks(record: type) -> Mapping[str, ValueCheck]:
-    """The value checks of the fields, by name."""
+    """Return the checks for the values of the fields, keyed by field name."""
     return _checks(record)
 
 
 def invalid_keys(record: type, data: Mapping[str, object]) -> Iterable[str]:
-    """The known keys with invalid values, in the order of the data."""
+    """Return the keys of fields with invalid values, in the order of the data. Unknown keys are ignored."""
     checks = field_checks(record)
     return (key for key, value in data.items() if key in checks and not checks[key](value))
 
 
 @cache
 def required_fields(record: type) -> frozenset[str]:
-    """The required fields of a record."""
+    """Return the names of the required fields of a record."""
     if is_dataclass(record):
         alone = (field for field in fields(record) if field.default is MISSING and field.default_factory is MISSING)
         return frozenset(field.name for field in alone)
@@ -82,7 +82,7 @@ def required_fields(record: type) -> frozenset[str]:
 
 
 def describe_field(record: type, name: str) -> str:
-    """Describe the values that a field allows."""
+    """Return a description of the values that a field allows, for a message."""
     return _describe_type(_types(record)[name])
 
 
@@ -113,7 +113,7 @@ def _types(record: type) -> Mapping[str, Any]:
 
 @cache
 def _build_check(annotation: Any) -> ValueCheck:
-    """Return a check of whether the annotation allows a value."""
+    """Return a function that checks whether the annotation allows a value."""
     if annotation in _SINGLE:
         return _SINGLE[annotation]
     origin, parts = get_origin(annotation), get_args(annotation)

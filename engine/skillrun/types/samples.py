@@ -1,4 +1,4 @@
-"""Generates valid values for a schema from a seed, for the scripted model and dry runs."""
+"""Generates sample values for a schema. The scripted model and dry runs use them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _OBJECTS: Final = (
 
 @dataclass(frozen=True)
 class SampleLimits:
-    """Limits of samples if the schema has none: items of a list, sentences of a text."""
+    """The sizes of samples: the least and most items of a list without a length, and the most sentences of a text."""
 
     least: int = 1
     most: int = 3
@@ -39,10 +39,11 @@ WIDE_LIMITS: Final = SampleLimits(least=0, most=12, sentences=8)
 
 
 def sample(schema: Mapping[str, Any], seed: str, bounds: SampleLimits = DEFAULT_LIMITS) -> Any:
-    """Return a value that fits the schema; the same seed gives the same value on every machine.
+    """Return a value that fits the schema. The same seed gives the same value on every machine.
 
-    By default, lists have one to three items if the schema sets no length, and texts are one short sentence; `bounds`
-    changes both. An optional field is present two times out of three. `pattern`, `allOf` and the like are ignored.
+    A list whose length the schema does not limit has one to three items, and a text is one short sentence. `bounds`
+    changes both defaults. An optional field is present two times out of three. `pattern`, `allOf` and similar keywords
+    are ignored.
     """
     return _Sampler(schema, bounds).value(schema, f"{seed}:", 0)
 
@@ -103,7 +104,11 @@ class _Sampler:
 
 
 def _bounds(schema: Mapping[str, Any]) -> tuple[float, float]:
-    """The minimum and maximum; a missing one is 100 away from the other, or from 0."""
+    """Return the minimum and maximum of a number.
+
+    A missing minimum is 0, or 100 less than the maximum if that is negative. A missing maximum is 100 more than the
+    minimum.
+    """
     lower = schema.get("minimum", schema.get("exclusiveMinimum", None))
     upper = schema.get("maximum", schema.get("exclusiveMaximum", None))
     if lower is None:
@@ -120,5 +125,5 @@ def _sentence(place: str) -> str:
 
 
 def _number(place: str, below: int) -> int:
-    """A number from 0 to `below` - 1 that depends only on `place`."""
+    """Return a number from 0 to `below` - 1 that depends only on `place`."""
     return int.from_bytes(sha256(place.encode("utf-8", "surrogatepass")).digest()[:8]) % max(1, below)

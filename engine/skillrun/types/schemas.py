@@ -1,6 +1,6 @@
 """Checks values against JSON Schema, with messages that a model or an author can act on.
 
-Does not know the shape notation. `jsonschema` is imported when the first value is checked.
+This module does not know the shape notation. It imports `jsonschema` only when the first value is checked.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from jsonschema.protocols import Validator
 
 QUOTED_VALUE: Final = 60
-"""Maximum characters of a value in a message."""
+"""The maximum number of characters of a value that is quoted in a message."""
 
 MAX_REFERENCES: Final = 20  # maximum length of a chain of `$ref`s
 _DEFINITIONS: Final = ("$defs", "definitions")
@@ -41,7 +41,7 @@ TYPES: Final = {
 
 @dataclass(frozen=True)
 class ShapeError:
-    """One error in a value; `path` is like `findings[2].severity`, or empty for the whole value."""
+    """One error in a value. `path` looks like `findings[2].severity`, and is empty for the whole value."""
 
     path: str
     message: str
@@ -49,7 +49,7 @@ class ShapeError:
 
 @dataclass(frozen=True)
 class DroppedValue:
-    """An invalid part that was dropped from a value: its path, the reason, and its JSON."""
+    """A part that was dropped from a value. `text` is the JSON of the part."""
 
     path: str
     reason: str
@@ -58,17 +58,17 @@ class DroppedValue:
 
 @dataclass(frozen=True, eq=False)
 class Shape:
-    """The shape of a value, as JSON Schema."""
+    """The shape of a value, given as a JSON Schema."""
 
     schema: dict[str, Any]
 
     def check(self, value: Any) -> list[ShapeError]:
-        """Return all errors in the value, in order; empty if it is valid."""
+        """Return all errors in the value, in order. The list is empty if the value is valid."""
         errors = (shape_error for error in self._validator.iter_errors(value) for shape_error in _describe_error(error))
         return list(dict.fromkeys(errors))
 
     def check_reply(self, value: Any) -> list[ShapeError]:
-        """Return all errors in a model's reply, where texts that repeat the form are also errors."""
+        """Return all errors in the value of a model's reply. A text that repeats the requested form is an error too."""
         repeated = (
             ShapeError(format_path(path), self._placeholder_message(value, path)) for path in self._placeholders(value)
         )
@@ -77,14 +77,16 @@ class Shape:
     def normalize(self, value: Any) -> Any:
         """Return the value with unambiguous deviations from the schema corrected.
 
-        Corrects the letter case of enum values, quoted numbers and integers such as `3.0`; drops optional nulls.
+        The letter case of enum values is corrected. Quoted numbers become numbers, and integers such as `3.0` become
+        `3`. Optional fields that are null are dropped.
         """
         return _normalize(value, self.schema, self.schema)
 
     def drop_invalid(self, value: Any) -> tuple[Any, list[DroppedValue]]:
-        """Return a reply's value without the invalid parts that can be removed, and those parts.
+        """Return the value of a reply without invalid parts that can be removed, and the removed parts.
 
-        For each error of `check_reply`, this is the innermost extra field, optional field or list item.
+        For each error of `check_reply`, the removed part is the innermost extra field, optional field or list item that
+        contains the error.
         """
         value, dropped = deepcopy(value), list[DroppedValue]()
         while invalid_parts := self._find_invalid_parts(value):
@@ -98,18 +100,18 @@ class Shape:
         return value, dropped[::-1]
 
     def trim_lists(self, value: Any) -> tuple[Any, list[DroppedValue]]:
-        """Return the value without list items beyond the maximum length, and those items."""
+        """Return the value with lists cut to their maximum length, and the items that were cut off."""
         dropped: list[DroppedValue] = []
         return _trim_lists(value, self.schema, self.schema, (), dropped), dropped
 
     def item_shape(self, name: str) -> Shape:
-        """The shape of an item of the list `name`, with the definitions that it may refer to."""
+        """Return the shape of an item of the list `name`, with the definitions that the item may refer to."""
         rules = _resolve_rules(_child_rules(_child_rules(self.schema, name, self.schema), 0, self.schema), self.schema)
         return Shape({**{keyword: self.schema[keyword] for keyword in _DEFINITIONS if keyword in self.schema}, **rules})
 
     @property
     def accepts_lists(self) -> bool:
-        """Whether a list may be valid."""
+        """Whether the value may be a list."""
         kind: Any = self.schema.get("type", "object" if "properties" in self.schema else "")
         return bool(kind != "object")
 
@@ -127,7 +129,11 @@ class Shape:
         return f"{quote_value(reduce(getitem, path, value))} repeats the form instead of filling it in"
 
     def _find_invalid_parts(self, value: Any) -> dict[tuple[Any, ...], list[str]]:
-        """The reasons by path of the parts to drop; no path contains another, innermost and last items first."""
+        """Return the parts to drop: the reasons for each part, keyed by the part's path.
+
+        No part contains another. Deeper parts come first, and among items of a list the last, so that dropping one part
+        does not change the paths of the others.
+        """
         places: dict[tuple[Any, ...], list[str]] = {}
         error: Any
         for error in self._validator.iter_errors(value):
@@ -148,7 +154,7 @@ class Shape:
         return {path: places[path] for path in order}
 
     def _removable_path(self, path: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The path of the innermost part that may be missing: a list item or an optional field; else ()."""
+        """Return the path of the innermost list item or optional field that contains `path`, or else ()."""
         rules_along_path = [self.schema]
         for part in path:
             rules_along_path.append(_child_rules(rules_along_path[-1], part, self.schema))
@@ -160,7 +166,7 @@ class Shape:
 
 
 def quote_value(value: Any) -> str:
-    """The shortened value in backticks, for a message."""
+    """Return the value for use in a message: on one line, shortened and in backticks."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     text = " ".join(text.split())
     return f"`{text if len(text) <= QUOTED_VALUE else text[: QUOTED_VALUE - 1] + '…'}`"
@@ -168,7 +174,7 @@ def quote_value(value: Any) -> str:
 
 @cache
 def _validators() -> Any:
-    """The JSON Schema validator, with patterns that are matched in linear time."""
+    """Return the class of the JSON Schema validator, which matches patterns in linear time."""
     from jsonschema import Draft202012Validator
     from jsonschema.exceptions import ValidationError
     from jsonschema.validators import extend
@@ -181,7 +187,7 @@ def _validators() -> Any:
 
 
 def resolve_reference(schema: Any, reference: str) -> Any:
-    """Return the part of a schema at a reference such as `#/$defs/name`; None if it does not exist."""
+    """Return the part of a schema that a reference such as `#/$defs/name` names, or None if it does not exist."""
     start, *parts = reference.split("/")
     rules = schema if start == "#" else None
     for part in parts:
@@ -190,7 +196,7 @@ def resolve_reference(schema: Any, reference: str) -> Any:
 
 
 def _resolve_rules(rules: Any, root: dict[str, Any]) -> dict[str, Any]:
-    """The rules of a part of a schema, with references resolved."""
+    """Return a part of a schema with its `$ref` resolved, or an empty mapping if the part is not a mapping."""
     for _ in range(MAX_REFERENCES):
         if not isinstance(rules, dict) or not isinstance(rules.get("$ref"), str):
             break
@@ -199,7 +205,7 @@ def _resolve_rules(rules: Any, root: dict[str, Any]) -> dict[str, Any]:
 
 
 def _child_rules(rules: Any, part: Any, root: dict[str, Any]) -> Any:
-    """The rules of a field, or of a list's items."""
+    """Return the part of a schema that describes the field `part`, or the items of a list if `part` is an index."""
     known = _resolve_rules(rules, root)
     return known.get("items") if isinstance(part, int) else known.get("properties", {}).get(part)
 
@@ -241,7 +247,7 @@ def _trim_lists(
 
 
 def _describe_error(error: Any) -> Iterator[ShapeError]:
-    """Describe a `ValidationError` to the author of the value."""
+    """Yield the errors of a `ValidationError`, with messages for the author of the value."""
     path = format_path(error.absolute_path)
     name = f"`{format_path(list(error.absolute_path)[-1:])}`" if path else "the value"
     given, limit = error.instance, error.validator_value

@@ -1,4 +1,4 @@
-"""Formats a shape as a form to fill in: JSON with types instead of values, short enough for small models."""
+"""Formats a shape as a form to fill in, which is JSON with types in place of values. Small models can follow it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ _DEEPEST: Final = 12
 
 
 def skeleton(schema: Mapping[str, Any], depth: int = 0) -> str:
-    """Return `{"title": "string", "sure?": "integer 0..100, how sure"}`; a long record spans several lines."""
+    """Return a form such as `{"title": "string", "sure?": "integer 0..100, how sure"}`.
+
+    A long record spans several lines.
+    """
     if depth > _DEEPEST:
         return '"any"'
     if isinstance(fields := schema.get("properties"), Mapping):
@@ -29,7 +32,7 @@ def skeleton(schema: Mapping[str, Any], depth: int = 0) -> str:
 
 
 def notes(schema: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, str]]:
-    """Yield the descriptions of lists and records with their paths, which the form cannot contain."""
+    """Yield the path and the description of each list and record. The form cannot contain these descriptions."""
     for name, rules in (schema.get("properties") or {}).items():
         field_path = f"{path}.{name}".removeprefix(".")
         items = rules.get("items") if isinstance(rules.get("items"), Mapping) else None
@@ -39,7 +42,7 @@ def notes(schema: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, str]
 
 
 def scalar_form(schema: Mapping[str, Any]) -> str:
-    """Format a single value as `string, a description`."""
+    """Return the form of a single value, such as `string, a description`."""
     words = schema.get("description", "")
     if choices := schema.get("enum"):
         kind = " | ".join(map(str, choices))

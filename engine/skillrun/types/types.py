@@ -1,7 +1,7 @@
-"""Types of values, as authors declare them or as the checker infers them, and their unions.
+"""The types of values that authors declare or the checker infers, and the union of types.
 
-`picoschema` parses types from the shape notation, and `json_schema` converts them to and from JSON Schema. Does not
-know expressions.
+`picoschema` parses types from the shape notation, and `json_schema` converts them to and from JSON Schema. This module
+does not know expressions.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Path = tuple[str, ...]
 class Fact(NamedTuple):
     """A known fact: the value at a path is present, a condition is true, or an event has occurred.
 
-    A condition is an expression in a normalized form, so that equal conditions compare equal.
+    `condition` is an expression in a normalized form, so that conditions that differ only in notation are equal.
     """
 
     path: Path = ()
@@ -38,14 +38,14 @@ WORDS: Final[Mapping[Kind, str]] = {
     "any": "any", "none": "any", "text": "string", "number": "number", "boolean": "boolean", "list": "array",
     "record": "object", "map": "object",
 }  # fmt: skip
-"""The kinds in the shape notation and in JSON Schema."""
-MAX_PARTS: Final = 10_000  # per value from files; values share parts, so a few lines can create many
-MAX_MERGES: Final = 200  # of nested types in a union; a union that needs more becomes `any`
+"""The names of the kinds in the shape notation and in JSON Schema."""
+MAX_PARTS: Final = 10_000  # per value from a file; a few lines can create many parts, because values share parts
+MAX_MERGES: Final = 200  # merges of nested types per union; a union that needs more becomes `any`
 NO_FIELDS: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 class Lazy(Protocol):
-    """A text that is only known after rendering."""
+    """A text or list of values that may only be known after rendering."""
 
     @property
     def text(self) -> Text:
@@ -54,7 +54,7 @@ class Lazy(Protocol):
 
     @property
     def is_constant(self) -> bool:
-        """Whether it contains nothing to render."""
+        """Whether the text contains nothing to render."""
         ...
 
     def render(self, names: Names) -> Any:
@@ -67,14 +67,15 @@ class Lazy(Protocol):
 
 
 class Type(NamedTuple):
-    """The type of a value. The value may be absent `unless` all of these facts hold; None means it is always present.
+    """The type of a value.
 
-    A record has fixed `fields`; a map has any key and a list any index, both with values of the type `item`. `values`
-    are all possible values, if known; `tunable` values come from config and may change. A number is within its
-    `bounds`. A `filled` list has at least one item. `label` is the value's path or name.
+    If `unless` is None, the value is always present. If it is a set of facts, the value may be absent unless all of
+    them hold. A record has the fields `fields`. A list or map has values of the type `item`. If all possible values are
+    known, `values` holds them; if they come from config and may change, `tunable` is set. A number is within `bounds`.
+    A `filled` list has at least one item. `label` is the path or name of the value.
 
-    A declared type may have a `form` that restricts a text or number further, a `length` and a description (`about`).
-    A template may provide some of its values or, as `choices`, all of them.
+    A declared type may have a `form` that restricts a text or number further, a `length`, and a description (`about`).
+    An enum may have templates among its `values`, or one template `choices` that provides all of them.
     """
 
     kind: Kind = "any"
@@ -87,13 +88,13 @@ class Type(NamedTuple):
     filled: bool = False
     bounds: tuple[float, float] | None = None
     form: Form = ""
-    length: tuple[int, int] | None = None  # the least and the most: characters of a text, items of a list
+    length: tuple[int, int] | None = None  # the minimum and maximum, in characters of a text or items of a list
     choices: Lazy | None = None
     about: Lazy | None = None
 
     @property
     def display_name(self) -> str:
-        """The label as authors write it."""
+        """The label in the notation that authors use, such as `inputs.items[]`."""
         return ".".join(self.label).replace(".[]", "[]")
 
     @property
@@ -117,12 +118,12 @@ INTEGER: Final = Type("number", form="integer")
 
 
 def identifier(name: str) -> str:
-    """The name as written in expressions."""
+    """Return the name in the form that expressions use."""
     return name.replace("-", "_")
 
 
 def record(fields: Mapping[str, Type], label: str | Path = (), values: tuple[Any, ...] | None = None) -> Type:
-    """A record as expressions see it; the label may be a dotted text."""
+    """Return the type of a record, with its field names as expressions use them. The label may be a dotted text."""
     where = tuple(label.split(".")) if isinstance(label, str) else label
     return Type("record", {identifier(name): type_ for name, type_ in fields.items()}, label=where, values=values)
 
@@ -136,7 +137,7 @@ def map_of(item: Type) -> Type:
 
 
 def merge_types(types: Iterable[Type]) -> Type:
-    """The union of `types`; a record has every field of any of them."""
+    """Return the union of the types. The union of records has each field that at least one of them has."""
     everything = list(types)
     if len(everything) < 2 or (len(everything) == 2 and everything[0] is everything[1]):
         return everything[0] if everything else NONE
@@ -147,11 +148,11 @@ def merge_types(types: Iterable[Type]) -> Type:
 
 
 class _TooManyError(Exception):
-    """A union needs more than MAX_MERGES merges."""
+    """Raised if a union needs more than MAX_MERGES merges."""
 
 
 def _merge_types(types: list[Type], done: dict[tuple[int, ...], Type]) -> Type:
-    """Like `merge_types`, but with the finished merges in `done`, because types are graphs with shared parts."""
+    """Return the union of the types. `done` holds the merges so far, because types share parts."""
     everything = list({id(type_): type_ for type_ in types}.values())
     present_types = [type_ for type_ in everything if type_.kind != "none"] or everything[:1]
     if len(present_types) < 2:
@@ -185,7 +186,7 @@ def _build_union(types: list[Type], done: dict[tuple[int, ...], Type]) -> Type:
 
 
 def _enclosing_range(numbers: list[Type]) -> tuple[float, float] | None:
-    """The range that encloses all ranges; None if a number has no range."""
+    """Return the smallest range that contains the ranges of all numbers, or None if a number has no range."""
     ranges = [type_.bounds for type_ in numbers if type_.bounds is not None]
     if len(ranges) < len(numbers):
         return None
@@ -193,10 +194,10 @@ def _enclosing_range(numbers: list[Type]) -> tuple[float, float] | None:
 
 
 def _merge_fields(records: list[Type], done: dict[tuple[int, ...], Type]) -> dict[str, Type]:
-    """Merge the fields of several records; a field that some of them lack may be absent."""
+    """Return the merged fields of several records. A field that some of the records lack may be absent."""
     occurrences_by_name: dict[
         str, list[tuple[Path, Type]]
-    ] = {}  # for each field, the label of each record that has it, and its type there
+    ] = {}  # for each field name, the label of each record that has the field, and the type of the field there
     for type_ in records:
         for name, field in type_.fields.items():
             occurrences_by_name.setdefault(name, []).append((type_.label, field))
@@ -214,7 +215,7 @@ def _merge_fields(records: list[Type], done: dict[tuple[int, ...], Type]) -> dic
 
 
 def distinct(values: Iterable[Any]) -> tuple[Any, ...]:
-    """The values without duplicates."""
+    """Return the values without duplicates. A list or mapping is only a duplicate of itself."""
     kept: dict[tuple[Any, ...], Any] = {}
     for value in values:
         kept[(type(value), value) if isinstance(value, str | int | float) else (id(value),)] = value
@@ -222,7 +223,7 @@ def distinct(values: Iterable[Any]) -> tuple[Any, ...]:
 
 
 def single_value(value: Any) -> tuple[Any, ...] | None:
-    """The value as the only possible one; None if it has too many parts to compare."""
+    """Return the value as the only item of a tuple, or None if it has too many parts to compare."""
     remaining, pending = MAX_PARTS, [value]
     while pending:
         part = pending.pop()
@@ -235,7 +236,7 @@ def single_value(value: Any) -> tuple[Any, ...] | None:
 
 
 def infer_type(value: Any, label: Path = (), *, tunable: bool = False) -> Type:
-    """The type of plain data, such as merged configuration."""
+    """Return the type of plain data, such as merged configuration."""
     if isinstance(value, Mapping):
         fields = {str(key): infer_type(part, (*label, str(key)), tunable=tunable) for key, part in value.items()}
         return record(fields, label, (value,))._replace(tunable=tunable)
@@ -258,7 +259,7 @@ def infer_type(value: Any, label: Path = (), *, tunable: bool = False) -> Type:
 
 
 def label_type(type_: Type, label: Path) -> Type:
-    """A declared type at a label, as expressions see it; values from templates are unknown."""
+    """Return a declared type as expressions use it, with `label` as its path. Values from templates are unknown."""
     match type_.kind:
         case "record":
             fields = {name: label_type(inner, (*label, name)) for name, inner in type_.fields.items()}
@@ -270,7 +271,7 @@ def label_type(type_: Type, label: Path) -> Type:
 
 
 def one_of(choices: Iterable[Any], *, tunable: bool = False) -> Type:
-    """The type of a value that is one of several texts or numbers."""
+    """Return the type of a value that is one of several texts or numbers."""
     values = tuple(choices)
     kind: Kind = "any"
     if all(isinstance(choice, str) for choice in values):

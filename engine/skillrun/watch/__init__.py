@@ -1,1 +1,1 @@
-"""`skillrun dev`: watches files, checks them, evaluates the run again over its journal, and shows what changed."""
+"""`skillrun dev`: checks files when they change, evaluates the run again, and shows the differences."""

@@ -1,4 +1,4 @@
-"""`skillrun dev`: runs a workflow, then on every save checks it and makes only the calls that the edit changed."""
+"""`skillrun dev`: runs a workflow. On every save, it checks the workflow, and makes only the calls that changed."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from skillrun.watch.file_watcher import SETTLE_SECONDS, ChangedFiles, watch_file
 from skillrun.watch.interactive import KeyboardSession
 from skillrun.watch.session import INTERRUPTED, DevOptions, DevSession, watch_run
 
-RERUN_HELP: Final = "Repeat the calls of this phase at the start; with PHASE+, also of all later phases."
+RERUN_HELP: Final = "Repeat this phase's calls at the start; with PHASE+, also those of later phases."
 TO_HELP: Final = "Stop after this phase."
 ASK_ABOVE_HELP: Final = (
-    "Confirm reruns that cost more than this, in dollars and calls: `0.50,calls=10`. Without `calls`, calls count only "
-    "if the price is unknown."
+    "Ask before reruns that cost more than this, in dollars and calls: `0.50,calls=10`. Without `calls=`, the number "
+    "of calls matters only if the price is unknown."
 )
 EXCLUDED_OPTIONS: Final = (RESUME_PARAMETER, "dry_run", "interactive", "store", "quiet")
-"""Options of a workflow that `dev` does not support: it resumes by itself, keeps the run in a folder, always previews
-calls, and has a key for questions."""
+"""Options of a workflow's command that `dev` leaves out. `dev` resumes by itself, keeps the run in a folder, always
+previews calls, and has a key for questions."""
 
 
 HELP: Final = f"""Run WORKFLOW, and rerun it each time you save a file. Only calls with changed prompts are made.
@@ -41,7 +41,7 @@ HELP: Final = f"""Run WORKFLOW, and rerun it each time you save a file. Only cal
 \b
 --rerun PHASE       {RERUN_HELP}
 --to PHASE          {TO_HELP}
---ask-above AMOUNT  Confirm reruns that cost more than this."""
+--ask-above AMOUNT  Ask before reruns that cost more than this."""
 
 
 @click.command(
@@ -89,7 +89,7 @@ def dev_command(workflow: str) -> click.Command:
 
 
 def _load_valid_workflow(workflow: str, out: Output) -> LoadedWorkflow:
-    """Return the checked workflow; wait until its errors are fixed. Raises UsageError if the workflow is missing."""
+    """Return the checked workflow; if it has errors, wait until they are fixed. Raises UsageError if it is missing."""
     library = open_library()
     require_workflow(workflow, library)
     loaded = _load_unless_errors(workflow, library, out)
@@ -132,7 +132,7 @@ def _expand_phases(request: RunRequest, names: Iterable[str]) -> frozenset[str]:
 
 
 def _phases_up_to(request: RunRequest, name: str | None) -> frozenset[str]:
-    """Return a phase and all phases that it follows; empty without a name. Raises UsageError."""
+    """Return the phase `name` and all phases that it follows; empty if `name` is None. Raises UsageError."""
     if name is None:
         return frozenset()
     phase = _require_phase(request, name)
@@ -153,7 +153,7 @@ async def _run(request: RunRequest, dev_options: DevOptions) -> int:
     )
     folder.check()
     estimate = None
-    if not folder.has_state:  # an existing run has its estimate
+    if not folder.has_state:  # an existing run already has an estimate
         estimate = await estimate_run(
             request.loaded,
             request.inputs,

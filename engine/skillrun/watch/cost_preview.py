@@ -26,13 +26,12 @@ MAX_NAMED: Final = 3
 
 @dataclass(frozen=True)
 class CostThreshold:
-    """The limit above which calls need confirmation: in dollars, and in calls if the price is unknown or if
-    `always_limits_calls`."""
+    """The limit above which calls need confirmation. `price` is in dollars."""
 
     price: float = DEFAULT_PRICE
     calls: float = DEFAULT_CALLS
     always_limits_calls: bool = False
-    """Whether the limit of calls applies even if the price is known."""
+    """Whether `calls` applies even if the price is known. If not, it applies only if the price is unknown."""
 
     def is_exceeded_by(self, preview: CostPreview) -> bool:
         price, calls = preview.totals.price, preview.totals.calls
@@ -68,12 +67,12 @@ class CostThresholdType(click.ParamType[CostThreshold]):
 
 @dataclass(frozen=True)
 class CostPreview:
-    """The calls that an evaluation with generated replies makes, without those in progress, and their total usage."""
+    """The new calls that an evaluation makes in a simulation, and their total usage. Calls in progress are left out."""
 
     addresses: list[str]
     totals: UsageTotals
     pending_calls: frozenset[tuple[str, str]]
-    """Address and fingerprint of each call that has no recorded reply, including those in progress."""
+    """Address and fingerprint of each call that has no recorded reply, including calls in progress."""
 
     def __str__(self) -> str:
         usage = self.totals.usage
@@ -93,10 +92,10 @@ async def preview_cost(
     calls_in_flight: Collection[tuple[str, str]],
     script: Iterable[Rule] | None,
 ) -> CostPreview:
-    """Simulate the evaluation of this session over the run's journal and return its calls. Raises SkillrunError.
+    """Return the calls that an evaluation would make, by simulating it on the run's journal. Raises SkillrunError.
 
-    Generated replies have the length measured in finished runs, or a default. The simulation ends where the user must
-    answer.
+    Generated replies have the length measured in finished runs, or a default length. The simulation ends when the user
+    must answer.
     """
     usage_by_address: dict[str, UsageTotals] = {}
 

@@ -15,7 +15,7 @@ REPEATED_EVENTS = (Wrote, Said, Tripped, WentBack)
 
 
 def event_line(event: Event, *, is_first: bool, round_number: int) -> str:
-    """Return the line of an event; empty if it is not shown. `round_number` is the round of its phase."""
+    """Return the line of an event; empty if it is not shown. `round_number` is the round of the event's phase."""
     if isinstance(event, CallStarted):
         return "" if is_first else f"calling {event.address}{_round_suffix(round_number)}"
     if isinstance(event, RunEnded) or not (is_first or isinstance(event, REPEATED_EVENTS)):
@@ -26,7 +26,7 @@ def event_line(event: Event, *, is_first: bool, round_number: int) -> str:
 
 
 def change_lines(evaluation: Evaluation, *, full: bool) -> Iterator[str]:
-    """Yield the differences of artifacts, and of replies that do not have the same difference as an artifact."""
+    """Yield the differences of artifacts and replies. Replies with the difference of an artifact are left out."""
     for name, lines in evaluation.differences.items():
         yield f"changed: {name}{_round_suffix(evaluation.artifact_rounds.get(name, 1))}"
         yield from truncate_lines(lines, full=full)

@@ -14,12 +14,12 @@ from skillrun.library.roots import FOLDERS
 from skillrun.store.artifact_names import SUMMARIES
 from skillrun.store.state import STATE
 
-BURST_SECONDS: Final = 0.005  # seconds without another change, for files that are written at once
-SETTLE_SECONDS: Final = 0.15  # the same for incomplete files: editors write in several steps
+BURST_SECONDS: Final = 0.005  # seconds to wait for another change after a save
+SETTLE_SECONDS: Final = 0.15  # seconds to wait if a file is invalid, since editors write in several steps
 _SUFFIXES: Final = (".md", ".yaml")
 
 FileStamps = dict[str, tuple[int, int]]
-"""Modification time in nanoseconds and size, by file name."""
+"""The modification time in nanoseconds and the size of each file, keyed by file name."""
 
 
 class ChangedFiles:
@@ -40,7 +40,7 @@ class ChangedFiles:
         self._any.set()
 
     async def wait_for_changes(self) -> set[Path]:
-        """Wait for a change and until changes stop; return the files."""
+        """Wait for a change, and then until changes stop. Return the changed files."""
         await self._any.wait()
         while await self.wait_for_more(BURST_SECONDS):
             """Wait for the next pause."""
@@ -62,13 +62,13 @@ class ChangedFiles:
         return True
 
     def put_back(self, paths: Iterable[Path]) -> None:
-        """Return files to the collection."""
+        """Put drained files back into the collection."""
         self._paths.update(paths)
         self._any.set()
 
 
 def read_file_stamps(folder: Path) -> FileStamps:
-    """Return the modification time and size of each file in a run's folder that the user may edit."""
+    """Return the modification time and size of each file that the user may edit in a run's folder."""
     found = {}
     for top, folders, names in os.walk(folder):
         inside = Path(top).relative_to(folder)
@@ -88,7 +88,7 @@ def watch_files(roots: Iterable[Path], changes: ChangedFiles) -> Iterator[None]:
     from watchdog.events import FileSystemEvent, FileSystemEventHandler
     from watchdog.observers import Observer
 
-    # watchdog warns if a folder is created and filled while it is being added, and reports its files twice.
+    # If a folder is created and filled while watchdog adds it, watchdog warns, and reports the folder's files twice.
     warnings.filterwarnings("ignore", category=RuntimeWarning, module="watchdog")
     observer = Observer()
 

@@ -1,7 +1,7 @@
 """Keeps the calls of a run across evaluations, and holds new calls at a gate until they are allowed.
 
-When an evaluation is cancelled, the next one takes over its calls in progress. Other replies are recorded, and obsolete
-calls are cancelled.
+When an evaluation is cancelled, the next one takes over the calls that are in progress. If it does not need a call, the
+call's reply is recorded. Obsolete calls are cancelled.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from skillrun.models.messages import NULL_LISTENER, AttemptListener, Gateway, Mo
 from skillrun.models.scripted import ScriptedGateway
 from skillrun.store.journal import Journal, JournalUnwritable
 
-OBSOLETE: Final = "it was cancelled because its prompt has changed"
+OBSOLETE: Final = "the call was cancelled because its prompt has changed"
 CallKey = tuple[str, str]
 """A call's address, and the fingerprint of its request."""
 
 
 class CallGate:
-    """Holds calls until they are allowed in the current evaluation, and while the session is paused."""
+    """Holds calls until the current evaluation may make them, and while the session is paused."""
 
     def __init__(self) -> None:
         self.call_waiting = asyncio.Event()
@@ -59,7 +59,10 @@ class CallGate:
 
 @dataclass
 class PendingCall:
-    """A call that has passed the gate. `waiters` counts the tasks that wait for its reply; an orphan has none."""
+    """A call that has passed the gate.
+
+    `waiters` counts the tasks that wait for its reply. A call without waiters is an orphan.
+    """
 
     attempts: AttemptListener
     task: asyncio.Task[Reply] = field(init=False)
@@ -76,7 +79,7 @@ class PendingCall:
 
 
 class InFlightCalls:
-    """A `Gateway` that wraps another one."""
+    """A `Gateway` that wraps another gateway, and keeps its calls when an evaluation is cancelled."""
 
     def __init__(self, gateway: Gateway, journal: Journal) -> None:
         self.gate = CallGate()
@@ -89,7 +92,10 @@ class InFlightCalls:
         self._recording: set[asyncio.Task[None]] = set()
 
     async def send(self, request: Request, address: str, attempts: AttemptListener = NULL_LISTENER) -> Reply:
-        """Return the reply of the same call in progress, or make a new call at the gate. Raises ModelError."""
+        """Return the reply to a request. If the call is in progress, wait for it; if not, make it once the gate opens.
+
+        Raises ModelError.
+        """
         key = (address, request.fingerprint())
         call = self._in_flight.get(key)
         if call is None:
@@ -104,8 +110,8 @@ class InFlightCalls:
         finally:
             call.waiters -= 1
             if not _is_cancelled():
-                self._in_flight.pop(key, None)  # the waiting task records it
-            elif not call.is_sent:  # it still waits for a slot at its provider
+                self._in_flight.pop(key, None)  # the task that waited for the reply records it
+            elif not call.is_sent:  # the call still waits for a slot at its provider
                 self._in_flight.pop(key, None)
                 call.task.cancel()
 
@@ -138,7 +144,7 @@ class InFlightCalls:
         await self._cancel([key for key in self._in_flight if self._is_orphan(key)])
 
     async def change_gateway(self, gateway: Gateway) -> None:
-        """Switch to another gateway; calls in progress at the old one are cancelled."""
+        """Switch to another gateway; calls in progress at the old gateway are cancelled."""
         await self._cancel(list(self._in_flight))
         await self._gateway.close()
         self._gateway = gateway
@@ -171,7 +177,7 @@ class InFlightCalls:
         if call.is_recorded or call.task.cancelled() or call.task.exception() is not None:
             return
         call.is_recorded = True
-        with suppress(JournalUnwritable):  # the next evaluation reports it
+        with suppress(JournalUnwritable):  # the next evaluation reports the error
             await self._journal.record("reply", *key, call.task.result().to_dict())
 
     def _is_orphan(self, key: CallKey) -> bool:

@@ -1,6 +1,6 @@
 """An interactive session of `skillrun dev`: handles keys and shows them in the status bar.
 
-`keys` reads the keys, `status_bar` draws the bar.
+`KeyReader` reads the keys, and `status_bar` draws the bar.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ _SEQUENCE: Final = re.compile(r"\x1b(?:[\[O][0-?]*[ -/]*[@-~]?|[^\[O]?)")  # arr
 
 
 class KeyReader:
-    """Reads the keys of the terminal at `descriptor` and calls `on_key` with each, in the event loop.
+    """Reads the keys of the terminal at `descriptor`, and calls `on_key` with each key in the event loop.
 
-    `on_suspend` is called before Ctrl-Z stops the process, `on_resume` once it continues.
+    `on_suspend` is called before Ctrl-Z stops the process, and `on_resume` when the process continues.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class KeyReader:
         self._on_key, self._on_suspend, self._on_resume = on_key, on_suspend, on_resume
         self._descriptor = descriptor
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._saved_mode: list[Any] | None = None  # the original mode, while another one is set
+        self._saved_mode: list[Any] | None = None  # the terminal's original mode, while the key mode is set
         self._is_released = False
         self._later: asyncio.TimerHandle | None = None
 
@@ -76,7 +76,7 @@ class KeyReader:
             self._enter_key_mode()
 
     def _enter_key_mode(self) -> None:
-        """Switch to single keys if the process is in the foreground; otherwise try again later."""
+        """Set the terminal to read single keys. If the process is in the background, try again later."""
         self._later = None
         if self._saved_mode is not None or self._is_released:
             return
@@ -123,7 +123,7 @@ class KeyReader:
             self._on_key(key)
 
     def _stop(self) -> None:
-        """Stop the process as Ctrl-Z does; it continues here."""
+        """Stop the process, as Ctrl-Z does by default. When the process continues, this function does, too."""
         is_released = self._is_released
         if not is_released:
             self._on_suspend()
@@ -135,7 +135,7 @@ class KeyReader:
 
 
 class KeyboardSession(DevSession):
-    """A session in a terminal."""
+    """A session that the user controls with keys in a terminal."""
 
     can_confirm = True
 
@@ -186,7 +186,7 @@ class KeyboardSession(DevSession):
         await self.start_evaluation()
 
     def _last_call_path(self, *, step: bool) -> str:
-        """Return the step or phase of the last call; empty without calls."""
+        """Return the path of the last call's step or, without `step`, of its phase; empty if no call was made."""
         under_way = self.calls.in_flight
         address = under_way[-1][0] if under_way else self.cycle.recorder.last_address
         path = address.partition("/")[2].rpartition("/")[0].rpartition("/")[0]
@@ -215,11 +215,11 @@ class KeyboardSession(DevSession):
             self.schedule(self.start_evaluation)
 
     def _last_artifact(self) -> str:
-        """Return the artifact that was written last; empty without artifacts."""
+        """Return the artifact that was written last; empty if none was written."""
         return next(reversed(self.cycle.recorder.artifact_rounds), "")
 
     async def _run_in_terminal(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Lend the terminal to a question or an editor; output is held back until it returns."""
+        """Lend the terminal to a question or an editor, and hold output back until the question or editor is closed."""
         self.is_lent = True
         try:
             with self.keys.release_terminal(), self.out.release_terminal():

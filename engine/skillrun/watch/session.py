@@ -110,7 +110,7 @@ class DevSession:
         self.is_lent = False
         self.events: list[dict[str, Any]] = []
         self._models: dict[str, str] = {}
-        """What each model's name has meant in this session so far."""
+        """The model that each name stood for most recently in this session."""
         self._work: asyncio.Queue[Callable[[], Awaitable[None]]] = asyncio.Queue()
         self.began = time.monotonic()
         self._stamps: FileStamps = {}
@@ -203,7 +203,7 @@ class DevSession:
         return open_responder(unattended=presence.unattended, answers=presence.answers, terminal=False)
 
     async def start_evaluation(self) -> None:
-        """Start an evaluation, which replaces the current one."""
+        """Start an evaluation; it replaces the current evaluation, if any."""
         is_first = not self.folder.has_state
         earlier_messages = {(event["phase"], event["text"]) for event in self.events if event["event"] == "Said"}
         self.asks_yes = None
@@ -257,7 +257,7 @@ class DevSession:
             preview = await preview_cost(
                 session, self.folder, self.job.inputs, self._open_responder(), self.calls.in_flight, rules
             )
-        except SkillrunError:  # the evaluation reports it
+        except SkillrunError:  # the evaluation itself reports the error
             self.calls.gate.open()
             return
         await self.calls.cancel_obsolete(preview.pending_calls)
@@ -292,7 +292,7 @@ class DevSession:
             self.out.note(f"error: {error.message}")
         else:
             self._print_evaluation(task.result(), seconds)
-        self.folder.check_lease()  # a lost run is no longer watched
+        self.folder.check_lease()  # ends the session if the lease is lost
         self.waiting = pending_questions(self.events)
         self._stamps = read_file_stamps(self.folder.path)
         self._moving = None
@@ -314,10 +314,10 @@ class DevSession:
     # events
 
     async def _on_save(self, paths: set[Path]) -> None:
-        """Check the saved files; a valid version starts an evaluation."""
+        """Check the saved files, and start an evaluation if they are valid."""
         started = time.monotonic()
         old_library = self.loaded.program.library
-        library = Library(old_library.roots, old_library)  # unsaved files are not read again
+        library = Library(old_library.roots, old_library)  # unchanged files are not read again
         with self.out.hold_lines() as lines:
             loaded = self._check_workflow(library)
             held_lines = [*lines]

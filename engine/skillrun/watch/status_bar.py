@@ -1,4 +1,4 @@
-"""A status bar in the last line of the terminal, below all output; only on terminals that can redraw a line."""
+"""A status bar in the last line of the terminal, below all output. It requires a terminal that can redraw a line."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DIM, RESET = "\x1b[2m", "\x1b[0m"
 class StatusBar(Output):
     """An `Output` with a status bar, which shows the first of `status_texts()` that fits.
 
-    Lines can be held back: while another program has the terminal, or until it is known whether they are needed.
+    Lines can be held back while another program has the terminal, or until it is clear whether they are needed.
     """
 
     status_texts: Callable[[], Sequence[str]] = tuple
@@ -52,7 +52,7 @@ class StatusBar(Output):
 
     @contextmanager
     def hold_lines(self) -> Iterator[list[tuple[bool, str]]]:
-        """Hold lines back and print them after the block, unless the block has cleared the list."""
+        """Hold lines back in the yielded list during the block. Then print the lines that are still in the list."""
         lines: list[tuple[bool, str]] = []
         self._held_lines.append(lines)
         try:

@@ -1,6 +1,6 @@
-"""Hot reload: evaluates a run repeatedly over its journal, one evaluation at a time, and collects the changes.
+"""Hot reload: evaluates a run repeatedly with the same journal, one evaluation at a time, and collects the changes.
 
-A new evaluation cancels the current one and takes over its calls.
+A new evaluation cancels the current evaluation, and takes over the calls in progress.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from skillrun.store.stored_run import StoredRun
 from skillrun.watch.in_flight_calls import InFlightCalls
 
 SUMMARY: Final = "summary"
-"""Replaces the step in the address of the call that summarizes a phase."""
+"""Replaces the step in the address of a call that summarises a phase."""
 RoundAddress = tuple[str, int]
 """The address and round of a call."""
 
@@ -44,12 +44,12 @@ class Evaluation:
     reused: int = 0
     new_calls: list[str] = field(default_factory=list)
     differences: dict[str, list[str]] = field(default_factory=dict)
-    """By artifact, the lines of a unified diff."""
+    """The lines of a unified diff, keyed by artifact."""
     replies: list[ReplyDifference] = field(default_factory=list)
     artifact_rounds: Mapping[str, int] = field(default_factory=dict)
-    """By artifact, the round in which it was written."""
+    """The round in which each artifact was written, keyed by artifact."""
     round: int = 1
-    """The round in which it ended."""
+    """The round in which the evaluation ended."""
     is_first: bool = False
     """Whether there is no earlier evaluation to compare with."""
 
@@ -68,9 +68,9 @@ class EvaluationRecorder:
         self.phase_rounds: dict[str, int] = {}
         """The current round of each phase."""
         self.artifact_rounds: dict[str, int] = {}
-        """By artifact, the round in which it was written; the most recent artifact is last."""
+        """The round in which each artifact was written, keyed by artifact; the most recent artifact is last."""
         self.last_address = ""
-        """The address of the last new call of a step or, without new calls, of the last reused one."""
+        """The address of the last new call of a step; without new calls, of the last reused call."""
 
     def __call__(self, event: Event) -> None:
         if isinstance(event, PhaseStarted):
@@ -95,14 +95,14 @@ class WatchLoop:
     def __init__(self, folder: LocalRun, journal: Journal, calls: InFlightCalls) -> None:
         self.folder, self.journal, self.calls = folder, journal, calls
         self.recorder = EvaluationRecorder()
-        """Belongs to the current evaluation, or else to the last one."""
+        """Belongs to the current evaluation or, if none is running, to the last one."""
         self.current_task: asyncio.Task[Evaluation] | None = None
         self._texts = artifact_texts(folder, journal)
         self._replies: dict[RoundAddress, str] = {}
         self._is_first = not self._texts
 
     async def begin(self, session: Session, inputs: dict[str, Any]) -> asyncio.Task[Evaluation]:
-        """Start an evaluation; the current one is cancelled, but its calls continue."""
+        """Start an evaluation, and return its task. The current evaluation is cancelled, but its calls continue."""
         await self.cancel()
         await self.calls.start_evaluation()
         self.recorder = EvaluationRecorder()
@@ -145,7 +145,7 @@ async def evaluate_once(session: Session, folder: LocalRun, journal: Journal, in
 
 
 def artifact_texts(run: StoredRun, journal: Journal) -> dict[str, str]:
-    """Return the texts of the run's artifacts by name."""
+    """Return the texts of the run's artifacts, keyed by name."""
     ledger = run.data(journal).artifacts
     return {name: ledger.text(name) or "" for name in ledger.list_names()}
 
@@ -160,7 +160,7 @@ def artifact_differences(before: Mapping[str, str], after: Mapping[str, str]) ->
 
 
 def reply_differences(before: Mapping[RoundAddress, str], after: Mapping[RoundAddress, str]) -> list[ReplyDifference]:
-    """Return the differences of the replies that both sides have, in call order."""
+    """Return the differences between replies at the same address and round, in call order."""
     return [
         _reply_difference(place, before[place], text)
         for place, text in after.items()

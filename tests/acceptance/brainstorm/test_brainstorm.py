@@ -210,8 +210,8 @@ def test_resume_is_an_option_of_the_command(scene: Scene) -> None:
         ("brainstorm", "--resume", "none"): "there is no run `none`",
         ("brainstorm", "--resume", "No Slug"): "is not a valid name",
         ("brainstorm", "--resume", ""): "is not a valid name",
-        ("brainstorm", TOPIC, "--resume", "tools"): "`topic` applies only to new runs",
-        ("brainstorm", "--rounds", "3", "--resume", "tools"): "`rounds` applies only to new runs",
+        ("brainstorm", TOPIC, "--resume", "tools"): "with `topic`, which applies only to new runs",
+        ("brainstorm", "--rounds", "3", "--resume", "tools"): "with `rounds`, which applies only to new runs",
         ("feature", "--resume", "tools"): "`tools` is a run of `brainstorm`, not of `feature`",
     }
     for words, message in refused.items():

@@ -44,8 +44,8 @@ def test_identical_runs_are_reported_as_the_same(run: Path, skillrun: Call) -> N
     both = "it: version 2 of 2, round 2, copy: version 2 of 2, round 2"
     assert lines == [
         "7 calls are the same",
-        f"{several}; the last one is compared: judge/verdict/clerk ({both})",
-        "`skillrun diff it copy --version 1` compares the first ones",
+        f"{several}; the last prompt is compared: judge/verdict/clerk ({both})",
+        "`skillrun diff it copy --version 1` compares the first prompts",
         "",
         "artifacts:",
         "  1 the same",
@@ -122,7 +122,7 @@ def test_long_differences_are_shortened_unless_a_step_is_named(run: Path, librar
 def test_two_runs_show_which_rounds_are_compared_and_accept_a_version(two_runs: Path, skillrun: Call) -> None:
     out = skillrun("diff", "it", "kind", "judge").out
     assert "(it: version 2 of 2, round 2, kind: version 1 of 1, round 1)" in out
-    assert "`skillrun diff it kind judge --version 1` compares the first ones" in out
+    assert "`skillrun diff it kind judge --version 1` compares the first prompts" in out
     assert "judge: verdict/clerk (- it: version 2 of 2, round 2, + kind: version 1 of 1, round 1)" in out
     done = skillrun("diff", "it", "kind", "judge", "--version", "1")
     assert (
@@ -190,7 +190,7 @@ def test_a_reverted_edit_makes_the_first_prompt_current_again(project: Make, ski
     ("names", "hint"),
     [
         (("it", "look"), "hint: compare with another run: `skillrun diff it OTHER`"),
-        (("it", "judge", "verdict", "--version", "7"), "hint: there are versions 1 to 2; the last is compared"),
+        (("it", "judge", "verdict", "--version", "7"), "hint: there are versions 1 to 2; choose one before the last"),
         (("it", "kindd"), "hint: did you mean `kind`?"),
         (("it", "kind", "juge"), "hint: did you mean `judge`?"),
         (("it", "kind", "judge", "x"), "hint: allowed: verdict/clerk"),

@@ -364,7 +364,7 @@ def test_a_conversation_that_no_longer_fits_is_dropped_with_a_warning(hold: Hold
     run = hold(
         *rules, files={"config/models.yaml": small}, flags=["--session", "persistent", "--model", "openai:small"]
     )
-    warning = f"{SECURITY} lost its conversation: it no longer fits the window of openai:small"
+    warning = f"{SECURITY} starts a new conversation: the earlier one no longer fits the window of openai:small"
     assert warning in run.summary("deliberation")["quality_warnings"]
     assert "Answer the design question" in run.prompt(f"*/second/{SECURITY}/*")
 

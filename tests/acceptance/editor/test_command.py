@@ -13,14 +13,14 @@ pytestmark = pytest.mark.row("A5")
 def test_help_says_how_editors_start_it(skillrun: Call) -> None:
     done = skillrun("lsp", "--help")
     assert done.code == 0
-    assert "Editors start it for files in workflows/" in " ".join(done.out.split())
+    assert "An editor starts it for files in workflows/" in " ".join(done.out.split())
 
 
 def test_in_a_terminal_it_explains_that_an_editor_starts_it(skillrun: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin.isatty", lambda: True)
     done = skillrun("lsp")
     assert done.code == 2
-    assert "`skillrun lsp` is started by an editor" in done.err
+    assert "`skillrun lsp` must be started by an editor" in done.err
     assert done.out == ""
 
 

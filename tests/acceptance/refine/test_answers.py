@@ -138,7 +138,7 @@ def test_an_unclear_change_is_reported_and_the_earlier_answer_is_used(refine: Re
     assert refine.resume(NOT_READY).code == 75
     change(refine, "working/QUESTIONS-001.md", "Answer: Ten seats.", "Answer: A or B?")
     done = refine.resume(NOT_READY)
-    assert "but is unclear, so the earlier answers are used" in done.out
+    assert "now has unclear answers, so the earlier answers are used" in done.out
     assert "Q1: `A or B?`" not in refine.text("decision-log.md")
     assert refine.state()["state"]["decisions"][0]["answer"] == "Ten seats."
 

@@ -57,7 +57,7 @@ def test_every_worker_fetches_the_repository_under_the_same_name(
     repository = f"{pin.url}@{pin.sha}"
     done = skillrun("submit", "look", "shelf", "--repo", repository, *SCRIPTED)
     assert done.code == 0, done.err
-    assert f"a worker fetches {pin.url} at {pin.sha[:12]}: at most 200 MB" in done.out
+    assert f"a worker will fetch {pin.url} at {pin.sha[:12]} (at most 200 MB)" in done.out
     ((request,),) = open_database(store).rows("SELECT request FROM runs")
     assert request["inputs"]["repo"] == f"../repositories/origin-{pin.sha}"
     for machine in ("one", "two"):
@@ -116,8 +116,8 @@ def test_a_path_that_cannot_be_sent_is_refused_before_submission(
         (project / name).mkdir()
         (project / name / "a.txt").write_text(name)
     for repository, message in {
-        str(origin): "is outside of the project and is not sent",
-        "../origin": "is outside of the project and is not sent",
+        str(origin): "is outside of the project and cannot be sent",
+        "../origin": "is outside of the project and cannot be sent",
         "built": "which has no files to send",
         "none": "does not exist",
         "https://host/x.git@main": "is not a repository URL with a full commit hash",

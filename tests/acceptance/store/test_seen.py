@@ -78,7 +78,8 @@ def test_a_worker_without_a_heartbeat_for_a_lease_is_listed_as_lost(skillrun: Ca
         ["b-2", "lost"],
     ]
     assert (
-        listing.err == "no heartbeat: b-2; other workers take over their runs, and `skillrun worker` starts a worker\n"
+        listing.err == "no heartbeat from b-2; other workers take over their runs, "
+        "and `skillrun worker` starts a worker\n"
     )
     open_database(store).rows("UPDATE workers SET seen_at = now() - interval '8 d' WHERE name = 'b-2'")
     roster.remove_worker("a-1")

@@ -203,7 +203,7 @@ def test_each_command_on_a_store_reports_that_it_does_not_answer(
     done = skillrun(*command)
     assert (done.code, done.out) == (1, "")
     assert "the store none at 127.0.0.1:9 does not answer" in done.err
-    assert "check that it is running, and check its URL" in done.err
+    assert "check that the server is running, and check the store's URL" in done.err
 
 
 def test_a_user_without_privileges_is_refused_and_nothing_changes(
@@ -219,7 +219,7 @@ def test_a_user_without_privileges_is_refused_and_nothing_changes(
         monkeypatch.setenv(STORE_VARIABLE, url)
         refused = skillrun("store", "migrate")
         assert (refused.code, "denied access: permission denied for schema" in refused.err) == (1, True)
-        assert "check the user in its URL, and that user's privileges" in refused.err
+        assert "check the user in the store's URL, and this user's privileges" in refused.err
         migrate(owner)
         for command in (("greeting", "Ada", *SCRIPTED), ("submit", "greeting", "Ada", *SCRIPTED), ("worker",)):
             refused = skillrun(*command)

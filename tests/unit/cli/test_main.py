@@ -92,7 +92,7 @@ def test_a_bug_without_a_message_or_a_log_file_is_still_reported(
     err = capsys.readouterr().err
     assert "Traceback" in err
     assert "this is a bug in skillrun (" in err
-    assert "it could not be written to a file (No space left on device)" in err
+    assert "which could not be written to a file (No space left on device)" in err
 
 
 WINDOWS_PROGRAM = """

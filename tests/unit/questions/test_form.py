@@ -335,7 +335,7 @@ def test_an_unchanged_form_is_still_waiting(tmp_path: Path) -> None:
         (
             STORE,
             lambda t: t.replace("[ ] A.", "[x] A.").replace("[ ] C.", "[x] C."),
-            "19: Q1: `In the browser` and `Nowhere` are chosen, but the question takes one answer",
+            "19: Q1: `In the browser` and `Nowhere` are chosen, although the question takes only one answer",
         ),
         (
             OPEN,
@@ -373,7 +373,7 @@ def test_an_unchanged_form_is_still_waiting(tmp_path: Path) -> None:
         ),
         (OPEN, lambda t: t.replace("[ ] A", "[x] A").replace("Answer:", "Answer: Z"), "`Z` is not one of the choices"),
         (OPEN, replacing("Answer:", "Answer: Z"), "`Z` is not one of the choices; tick one, or write `other:`"),
-        (OPEN, replacing("[ ] Other", "[x] Other"), "`Other` is ticked, but no text follows it"),
+        (OPEN, replacing("[ ] Other", "[x] Other"), "`Other` is ticked without any text after it"),
         (
             OPEN,
             lambda t: t.replace("[ ] A.", "[x] A.").replace("Other:", "Other: mine"),

@@ -183,9 +183,9 @@ def test_a_witness_without_a_checksum_is_still_valid(run: Path) -> None:
 
 def test_a_missing_journal_is_refused_with_and_without_a_witness(run: Path) -> None:
     (run / ".run" / "journal.db").unlink()
-    assert_refused(run, JournalShortened, r"missing: \d\d acknowledged records")
+    assert_refused(run, JournalShortened, r"missing, with \d\d acknowledged records")
     (run / ".run" / "witness").unlink()
-    assert_refused(run, JournalShortened, "missing: 0 acknowledged records")
+    assert_refused(run, JournalShortened, "missing, with 0 acknowledged records")
 
 
 @pytest.mark.parametrize("content", [b"", b"S", b"SQLite format 3\0"])

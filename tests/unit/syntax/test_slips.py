@@ -30,7 +30,12 @@ UNMATCHED, ABOVE = "the indentation of this line", "matches no line above"
         ("a: 1\nwhen:x\n", (2, 5), "a space is missing after the colon", "write `when: …`"),
         ("a: 'x' == y\n", (1, 8), "unexpected text after the value of the key", QUOTE),
         ("a: [x] y\n", (1, 8), "unexpected text after the value of the key", QUOTE),
-        ("a:\n  b: 1\n c: 2\n", (3, 2), f"{UNMATCHED} (column 2) {ABOVE}", f"start it in column 3 or 1; {INDENT}"),
+        (
+            "a:\n  b: 1\n c: 2\n",
+            (3, 2),
+            f"{UNMATCHED} (column 2) {ABOVE}",
+            f"start the line in column 3 or 1; {INDENT}",
+        ),
         ("a:\n\tb: 1\n", (2, 1), "YAML expects spaces here, not a tab", "indent with spaces"),
         ("a: b\n\tc: 1\n", (2, 1), "YAML expects spaces here, not a tab", "indent with spaces"),
         ("a: 'b\nc: d\n", (1, 4), "the quote `'` is never closed", ""),
@@ -62,9 +67,9 @@ UNMATCHED, ABOVE = "the indentation of this line", "matches no line above"
             "s:\n  - id: x\n   when: y\n",
             (3, 4),
             f"{UNMATCHED} (column 4) {ABOVE}",
-            f"start it in column 5 or 1; {INDENT}",
+            f"start the line in column 5 or 1; {INDENT}",
         ),
-        ("  a: b\nc: d\n", (2, 1), f"{UNMATCHED} (column 1) {ABOVE}", f"start it in column 3; {INDENT}"),
+        ("  a: b\nc: d\n", (2, 1), f"{UNMATCHED} (column 1) {ABOVE}", f"start the line in column 3; {INDENT}"),
     ],
 )
 def test_a_yaml_mistake_is_explained(text: str, place: tuple[int, int], message: str, hint: str) -> None:

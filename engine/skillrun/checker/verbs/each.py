@@ -20,7 +20,7 @@ ITEM_ID: Final = "id"
 
 
 def check_each(scope: Scope, step: Step, main: Type, check_steps: Callable[[Scope, Iterable[Step]], None]) -> Type:
-    """Return the result type: the items that succeeded, with the results of their steps, and those that failed."""
+    """Return the result type: the items that succeeded with their steps' results, and the items that failed."""
     item = (main.item or ANY).present()._replace(values=None) if main.kind == "list" else ANY
     name = identifier(step.item)
     _check_name(scope, step, name)
@@ -62,14 +62,14 @@ def _check_name(scope: Scope, step: Step, name: str) -> None:
 
 
 def _check_ids(scope: Scope, step: Step, item: Type) -> None:
-    """Report a `by` that names no field of the items."""
+    """Report a `by` that does not name a field of the items."""
     if step.by is None:
         return
     span = step.value_span("by")
     if item.kind == "record" and identifier(step.by) not in item.fields:
         scope.report(span, "unknown-field", f"the items have no `{step.by}`", suggest(step.by, sorted(item.fields)))
     elif item.kind in ("text", "number", "boolean"):
-        scope.report(span, "type", f"`by` names a field, but each item is {KINDS[item.kind]}", "remove `by`")
+        scope.report(span, "type", f"`by` needs items that have fields; each item is {KINDS[item.kind]}", "remove `by`")
 
 
 def _bound_names(step: Step) -> list[str]:
@@ -102,7 +102,7 @@ def _check_distinct_path(scope: Scope, path: Value | None, item_names: set[str],
 
 
 def _check_run(scope: Scope, run_step: Step) -> None:
-    """Report a workflow that writes a file with a fixed path for every item."""
+    """Report a workflow that writes a file with a fixed path, because every item would write the same file."""
     program = (
         scope.checker.check_workflow(run_step.text)
         if run_step.text and not scope.checker.is_open(run_step.text)

@@ -25,9 +25,9 @@ def check_read(scope: Scope, step: Step, _: Type, __: Types) -> Type:
 
 
 def _warn_of_missing_file(scope: Scope, step: Step) -> None:
-    """Warn of a file of the project that is named in a file of the project, is required and does not exist.
+    """Warn if a file of the project requires another file of the project that does not exist.
 
-    Only a warning: the file may be made before the run.
+    This is not an error, because the file may be created before the run.
     """
     origin, path, project = step.values.get("from"), step.main, scope.lookups.library.project
     if origin is None or origin.literal != "project" or path is None or not isinstance(name := path.literal, str):
@@ -37,12 +37,12 @@ def _warn_of_missing_file(scope: Scope, step: Step) -> None:
         return
     if not scope.lookups.library.has_project_file(name):
         message = f"the project has no file {quote_value(name)}"
-        hint = "create it before a run, or say with `otherwise` what to do without it"
+        hint = "create it before a run, or add an `otherwise` that runs if it is missing"
         scope.problems.report(path.span, "missing-file", message, hint, "warning")
 
 
 def check_find(scope: Scope, step: Step, main: Type, value_types: Types) -> Type:
-    """Return a record with three lists of the items, and with `show` the texts of the files."""
+    """Return the result type: three lists of the items and, if the step has `show`, the texts of the files."""
     item = main.item if main.kind == "list" and main.item is not None else ANY if main.kind == "any" else main
     if main.kind in ("number", "boolean", "record", "map") or item.kind in ("number", "boolean", "list"):
         hint = "expected a path, a list of paths, or a list of records with a `path`"

@@ -100,7 +100,7 @@ def check_panel(scope: Scope, step: Step, main: Type, value_types: Types) -> Typ
 
 
 def _check_task(scope: Scope, step: Step, protocols: list[Protocol], reading: list[str]) -> None:
-    """Report a panel without a section whose protocol reads `task`, and a section that no protocol reads."""
+    """Report a missing section if a protocol of the panel reads `task`, and a section that no protocol reads."""
     if reading and step.id is None:
         hint = "add an `id`, which names the section in the body"
         scope.report(step.span, "missing-id", f"`{step.verb}` needs an `id`", hint)
@@ -115,7 +115,10 @@ def _check_task(scope: Scope, step: Step, protocols: list[Protocol], reading: li
 
 
 def _add_library_outputs(chosen: Type, library: list[Protocol]) -> Type:
-    """Return the result type of a panel with a computed protocol, with the outputs of all protocols added."""
+    """Return the result type of a panel whose protocol is computed.
+
+    This is the type for the possible protocols, with the outputs of all other protocols added.
+    """
     fields = dict(chosen.fields)
     for name, value in ((identifier(name), value) for other in library for name, value in other.outputs.items()):
         mine = fields.setdefault(name, ANY.maybe())
@@ -132,6 +135,6 @@ def _warn_about_output_names(scope: Scope, protocols: list[Protocol]) -> None:
             near = near_miss(name, others)
             if near and not all(name in other.outputs for other in protocols):
                 message = (
-                    f"`{name}` is called `{near}` in the protocol `{others[near]}`, and a panel can use either one"
+                    f"`{name}` is called `{near}` in the protocol `{others[near]}`, and a panel can use either protocol"
                 )
                 scope.problems.report(value.span, "near-miss", message, severity="warning")

@@ -12,7 +12,7 @@ from skillrun.definitions.definitions import Step
 from skillrun.templates.records import ANSWER, QUESTION
 from skillrun.types.types import ANY, BOOLEAN, TEXT, Type, list_of, record
 
-_OWN_ANSWERS: Final = frozenset({"choices", "multiple", "other", "default"})  # what a question can set itself
+_OWN_ANSWERS: Final = frozenset({"choices", "multiple", "other", "default"})  # keys that a single question can set
 
 
 def check_ask(scope: Scope, step: Step, main: Type, value_types: Types) -> Type:
@@ -49,7 +49,7 @@ def check_ask(scope: Scope, step: Step, main: Type, value_types: Types) -> Type:
 
 
 def is_always_answered(step: Step, main: Type) -> bool:
-    """Whether the step always asks a question, and the run does not continue before the first one has an answer."""
+    """Whether the step always asks, and the run does not continue before the first question is answered."""
     is_written = step.main is not None and bool(step.main.items or step.main.entries)
     is_one = main.unless is None and (main.kind == "text" or (main.kind == "record" and bool(main.fields)))
     is_open = not is_written and bool((main.fields or {}).keys() & {"default", "skip"})
@@ -57,7 +57,7 @@ def is_always_answered(step: Step, main: Type) -> bool:
 
 
 def _check_questions(scope: Scope, step: Step, main: Type) -> None:
-    """Report a computed question that has no text."""
+    """Report a computed value that cannot be a question."""
     asked = main.item if main.kind == "list" and main.item is not None else main
     if step.main is None or not step.main.is_computed or step.main.template is None:
         return

@@ -24,11 +24,11 @@ _KINDS: Final[Mapping[str, tuple[str, ...]]] = {
     "mapping": ("record", "map"),
 }  # fmt: skip
 Types = Mapping[str, Type]
-"""The types of a step's values, by their keys."""
+"""The types of a step's values, keyed by the keys of the step."""
 
 
 def data_type(scope: Scope, step: Step) -> Type | None:
-    """Return the type of `.data`, or None without a shape, and check the templates in the shape."""
+    """Return the type of `.data`; None if the step has no shape. Also checks the templates in the shape."""
     label = (str(step.id), "data")
     if step.schema is not None:
         return type_from_schema(step.schema, label)
@@ -43,7 +43,7 @@ def data_type(scope: Scope, step: Step) -> Type | None:
 
 
 def record_type(scope: Scope, step: Step, value_types: Types) -> Type | None:
-    """Return the type of the record that follows a reply; None if the step asks for none."""
+    """Return the type of the record that follows a reply; None if the step requests no record."""
     for key in ("record", "points"):
         if (step.record if key == "record" else key in value_types) and (step.output or step.schema is not None):
             hint = "remove `output`, or move the fields into it"
@@ -76,7 +76,7 @@ def record_type(scope: Scope, step: Step, value_types: Types) -> Type | None:
 
 
 def check_gather_shape(scope: Scope, step: Step) -> None:
-    """Report `invalid: gather` with a shape other than one list."""
+    """Report a step that sets `invalid: gather` if its shape is not a single list."""
     value = step.values.get("invalid")
     if value is None or value.literal != "gather":
         return
@@ -89,7 +89,7 @@ def check_gather_shape(scope: Scope, step: Step) -> None:
 
 
 def check_kind(scope: Scope, name: str, key: Key, value: Value, type_: Type) -> None:
-    """Report a computed value of the wrong kind for its key; literals are already checked."""
+    """Report a computed value whose kind does not fit its key. Literals have already been checked."""
     kinds = _KINDS.get(key.kind)
     if not value.is_computed:
         return
@@ -100,7 +100,7 @@ def check_kind(scope: Scope, name: str, key: Key, value: Value, type_: Type) -> 
 
 
 def check_artifact(scope: Scope, step: Step) -> None:
-    """Report an artifact outside the run's folder, or with a path that the run uses itself."""
+    """Report an artifact whose path is outside the run's folder, or is used by the run itself."""
     path = step.artifact.literal if step.artifact is not None else None
     if step.artifact is None or not isinstance(path, str):
         return
@@ -117,7 +117,7 @@ def check_artifact(scope: Scope, step: Step) -> None:
 
 
 def check_allowed_values(scope: Scope, value: Value, type_: Type, known: Iterable[Any], what: str) -> None:
-    """Report the values that are possible and not allowed, where they are written: in the step or in the config."""
+    """Report each possible value that is not allowed, where it is written: in the step or in the config."""
     options = list(known)
     allowed_texts = {each for each in options if isinstance(each, str)}
     for invalid_value in [

@@ -1,4 +1,4 @@
-"""Checks steps, each with the function for its verb, and binds their ids for later steps."""
+"""Checks each step with the function for its verb, and binds the step's id for later steps."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MAY_BE_ABSENT: Final = ("default", "frontmatter", "material", "points", "with")
 
 def check_steps(scope: Scope, steps: Iterable[Step]) -> None:
     last_stop: Step | None = None
-    stop_facts = NO_FACTS  # facts that hold after a `stop`, until a step sets one of their names
+    stop_facts = NO_FACTS  # facts that hold after a `stop`, until a step sets a name that they mention
     for step in steps:
         if last_stop is not None:
             message = f"this step is never reached: the `stop` on line {last_stop.span.line} has no condition"
@@ -45,7 +45,7 @@ def check_steps(scope: Scope, steps: Iterable[Step]) -> None:
 
 
 def _drop_stale_facts(scope: Scope, stop_facts: Facts, step: Step) -> Facts:
-    """Return the facts known from a `stop` that do not mention a name that the step sets."""
+    """Drop each fact known from a `stop` that mentions a name set by the step, and return the other facts."""
     names = {
         name for inner in step.walk() if inner.verb == "set" and inner.main is not None for name in inner.main.key_spans
     }
@@ -59,7 +59,7 @@ def check_step(scope: Scope, step: Step) -> None:
     first = _claim_id(scope, step)
     with scope.assuming(step.when):
         shared = step.otherwise is not None and step.otherwise.id == step.id
-        with scope.failure_in_scope(FAILURE.maybe() if shared else None):  # both may use the same section
+        with scope.failure_in_scope(FAILURE.maybe() if shared else None):  # both steps may use the same section
             result_type = _check_body(scope, step, has_section=first)
         breaker = scope.lookups.breaker(step.retry, step.value_span("retry"), scope.settings) if step.retry else {}
         depends = scope.required_facts
@@ -71,7 +71,7 @@ def check_step(scope: Scope, step: Step) -> None:
     if step.id is not None and first:
         scope.absences |= absent_step(step, skips=breaker.get("then") == "skip", condition=scope.guard)
     if step.id is not None and result_type is not None:
-        result_type = result_type if first else ANY  # the id is ambiguous
+        result_type = result_type if first else ANY  # a duplicate id is ambiguous
         scope.bind(step.id, result_type.maybe(depends) if depends and first else result_type)
 
 
@@ -102,7 +102,7 @@ def _check_body(scope: Scope, step: Step, *, has_section: bool = True) -> Type |
 
 
 def _member_names(main: Type) -> tuple[Types, Types]:
-    """Return `member` as prompts and material see it, and as `writes` does."""
+    """Return `member` with the fields that prompts and material can read, and with those that `writes` can read."""
     member = member_type(main)
     return {"member": record({**member.fields, **REMEMBERS}, member.label)}, {"member": member}
 
@@ -121,7 +121,7 @@ def check_material(scope: Scope, value: Value, type_: Type) -> None:
 
 
 def _claim_id(scope: Scope, step: Step) -> bool:
-    """Return whether the step is the first with its id, and report a duplicate."""
+    """Return whether the step is the first one with its id; report the step if not."""
     if step.id is None:
         return True
     span = step.value_span("id")
@@ -138,7 +138,7 @@ def _event_fact(step: Step, how: str) -> Facts:
 
 
 def _merge_fallback(step: Step, result_type: Type | None, fallback: Step, fallback_type: Type | None) -> Type | None:
-    """Return the result type of a step if either the step or its `otherwise` ran."""
+    """Return the result type of a step, of which either the step itself or its `otherwise` has run."""
     if step.verb == "goto" or fallback.verb == "stop" or result_type is None:
         return result_type
     answered, failed = (_event_fact(step, how) for how in ("was answered", "failed"))

@@ -26,7 +26,9 @@ def check_set(scope: Scope, step: Step, _: Type, __: Types) -> None:
         if scope.outer_names is not None and (name in state or name in scope.outer_names):
             what = f"state.{written}" if name in state else written
             hint = "an `each` sets names per item: choose another name, and read it from the result of the `each`"
-            scope.report(keys[written], "each", f"`{what}` is defined outside of the `each`", hint)
+            scope.report(
+                keys[written], "each", f"`{what}` is defined outside of the `each`, so it cannot be set here", hint
+            )
         elif name in state:
             expected = scope.names["state"].fields[name]
             if check_field_value(scope, state[name], value, type_):

@@ -1,4 +1,4 @@
-"""Determines the members, protocols and values that an expression can have, based on the files alone."""
+"""Determines from the files alone which members, protocols and values an expression can have."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from skillrun.templates.expressions import Value
 from skillrun.types.fields import MEMBER
 from skillrun.types.types import identifier
 
-MAX_VALUES: Final = 40  # of one expression; more do not fit in a picture
-MAX_DEPTH: Final = 40  # of nested expressions and names
-MAX_EVALUATIONS: Final = 5_000  # of expressions for one value
+MAX_VALUES: Final = 40  # values of one expression; more do not fit in a picture
+MAX_DEPTH: Final = 40  # levels of nested expressions and names
+MAX_EVALUATIONS: Final = 5_000  # expressions evaluated for one value
 SELECTING_FILTERS: Final = frozenset(
     {"default", "first", "last", "top", "list", "unique", "reverse", "sort", "select", "reject"}
 )
@@ -47,7 +47,7 @@ class Candidates:
         self._work = 0
 
     def enter_phase(self, phase: Phase | None) -> None:
-        """Resolve local names in this phase."""
+        """From now on, resolve local names in this phase."""
         steps = list(phase.walk()) if phase is not None else []
         self._local = defaultdict(list)
         for name, value in _assignments(steps):
@@ -64,7 +64,7 @@ class Candidates:
         return tuple(dict.fromkeys(text for text in texts if self._has_role(text))), False
 
     def protocols(self, value: Value | None) -> tuple[tuple[str, ...], bool]:
-        """Return the possible protocols, and whether the protocol is literal and therefore exact."""
+        """Return the possible protocols, and whether they are literal and therefore exact."""
         if value is None:
             return (), True
         if not value.is_computed:
@@ -137,7 +137,7 @@ class Candidates:
                 yield from self._evaluate_operator(node, depth)
 
     def _evaluate_operator(self, node: nodes.Node | None, depth: int) -> Iterator[Any]:
-        """Yield the values of an expression that selects from others or combines them."""
+        """Yield the values of an expression that selects or combines the values of other expressions."""
         match node:
             case nodes.Or(left=left, right=right):
                 yield from (*self._values(left, depth), *self._values(right, depth))

@@ -25,7 +25,7 @@ VERB_WIDTH: Final = 8
 
 
 def draw_text(graph: WorkflowGraph) -> str:
-    """Draw the workflow in lines of at most 100 columns: a summary, then each phase with its steps."""
+    """Return the workflow drawn in lines of at most 100 columns: a summary, then each phase with its steps."""
     lines = [*_wrap(f"{graph.name}: {graph.description}" if graph.description else graph.name, "", "  ")]
     for line in graph_summary(graph):
         lines += _wrap(line, "  ", "    ")
@@ -53,7 +53,7 @@ def _steps(steps: Iterable[StepNode], indent: str) -> Iterator[str]:
 
 
 def _wrap(text: str, first: str, rest: str) -> list[str]:
-    """Wrap a text to lines of at most 100 columns, with one indent for the first line and another for the rest."""
+    """Return a text in lines of at most 100 columns. `first` is the indent of the first line, `rest` of the others."""
     line = clean(text, 10 * WIDTH)
     return textwrap.wrap(line, WIDTH, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False)
 

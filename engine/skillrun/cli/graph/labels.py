@@ -14,12 +14,12 @@ SegmentKind = Literal["words", "name", "role", "file", "code"]
 
 VERBS_WITHOUT_ID: Final = ("read", "write", "find")  # the path or expression is more useful than the id
 MAX_TEXT: Final = 160  # characters of one text in a drawing
-MAX_MEMBERS: Final = 8  # listed in one step; further ones are counted
+MAX_MEMBERS: Final = 8  # members listed in one step; the others are only counted
 FAMILIES: Final = {
     "agent": "model", "panel": "model", "ask": "user", "read": "file", "find": "file", "write": "file",
     "repeat": "loop", "each": "loop", "decide": "choice", "goto": "jump", "stop": "jump", "run": "run",
 }  # fmt: skip
-"""The group of verbs that a picture shows in one colour; `set` and `say` have none."""
+"""The group of each verb. A picture shows a group in one colour; `set` and `say` have no group."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class LabelPart:
 
 @dataclass(frozen=True)
 class StepRow:
-    """The row of a step: its verb, its line, and the notes below it, without nested steps."""
+    """The row of a step, without nested steps: its verb, the parts of its line, and the notes below the line."""
 
     verb: str
     pieces: tuple[LabelPart, ...]
@@ -97,7 +97,7 @@ def step_row(step: StepNode) -> StepRow:
 
 
 def step_phrase(step: StepNode) -> str:
-    """Describe a step as part of a sentence, for example of a fallback."""
+    """Return a step as part of a sentence, for example about a fallback."""
     words = join_parts(_shorten(piece) for piece in _line_parts(step) if piece.text)
     verb = {"agent": "agent", "panel": "panel of"}.get(step.verb, "")
     condition = f" (if {step.when})" if step.when else ""
@@ -107,7 +107,7 @@ def step_phrase(step: StepNode) -> str:
 
 
 def join_parts(pieces: Iterable[LabelPart]) -> str:
-    """Join parts into one line of text: code in backticks, and names followed by a colon."""
+    """Return the parts as one line of text, with code in backticks and a colon after each name."""
     text = ""
     last = ""
     for piece in pieces:
@@ -119,13 +119,13 @@ def join_parts(pieces: Iterable[LabelPart]) -> str:
 
 
 def join_names(names: Iterable[str], last: str = "and") -> str:
-    """`a`, `a and b`, `a, b and c`."""
+    """Return names as text: `a`, `a and b`, or `a, b and c`."""
     *front, end = names
     return f"{', '.join(front)} {last} {end}" if front else end
 
 
 def describe_limit(at_most: str) -> str:
-    """`at most once`, `at most 3 times`."""
+    """Return a limit as text: `at most once` or `at most 3 times`."""
     return "at most once" if at_most == "1" else f"at most {at_most} times"
 
 
@@ -134,7 +134,7 @@ def _shorten(piece: LabelPart) -> LabelPart:
 
 
 def _failure_notes(limit: str, then: str, otherwise: StepNode | None) -> Iterator[str]:
-    """Yield what happens if a step or phase fails; `otherwise` takes precedence over the breaker's action."""
+    """Yield a note about what happens if a step or phase fails. `otherwise` has priority over the breaker's action."""
     when = f"after {count_noun(int(limit), 'failure')}" if limit.isdecimal() else "if it fails"
     if otherwise is not None:
         yield f"{when}: {step_phrase(otherwise)}"
@@ -144,7 +144,7 @@ def _failure_notes(limit: str, then: str, otherwise: StepNode | None) -> Iterato
 
 
 def _line_parts(step: StepNode) -> Iterator[LabelPart]:
-    """Yield the line of a step, without its name and condition."""
+    """Yield the parts of a step's line, without its name and condition."""
     match step.verb:
         case "agent":
             yield from _members(step)

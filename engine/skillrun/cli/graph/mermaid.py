@@ -36,7 +36,7 @@ def draw_mermaid(graph: WorkflowGraph) -> str:
 
 
 class _Flowchart:
-    """The lines of one chart.
+    """Collects the lines of one chart.
 
     Ids are numbered, because a name may be a Mermaid keyword. Arrows connect steps instead of subgraphs, because
     Mermaid reorders subgraphs that arrows lead back to.
@@ -81,7 +81,7 @@ class _Flowchart:
         return ends
 
     def _add_steps(self, steps: Iterable[StepNode], depth: int) -> tuple[str, str] | None:
-        """Write consecutive steps and return the first and last node; None without steps."""
+        """Write consecutive steps, and return their first and last node; None if there are no steps."""
         ends: tuple[str, str] | None = None
         for step in steps:
             step_ends = self._add_loop(step, depth) if step.steps else self._add_step(step, depth)
@@ -128,6 +128,6 @@ def _condition(step: StepNode) -> list[str]:
 
 
 def _label(*texts: str) -> str:
-    """Return a quoted label with each text on a line; characters that are special in Mermaid or HTML are escaped."""
+    """Return a quoted label with one line for each text. Characters special in Mermaid or HTML are escaped."""
     lines = (_SPECIAL.sub(lambda match: f"#{ord(match[0])};", clean(text, LABEL)) for text in texts)
     return f'"{"<br>".join(lines)}"'

@@ -22,8 +22,9 @@ MINOR_VERBS: Final = ("set", "say")
 class StepNode:
     """One step. Expressions and templates are kept as written; a step with an error may have an empty verb.
 
-    `members` and `protocols` of an agent or panel, and `outcomes` of a decision, are exact if `is_fixed`. Otherwise
-    they are the candidates in the files, from which the run chooses. `path` is the file that the step reads or writes.
+    If `is_fixed`, the `members` and `protocols` of an agent or panel, and the `outcomes` of a decision, are exact. If
+    not, they are candidates found in the files, and the run chooses among them. `path` is the file that the step reads
+    or writes.
     """
 
     verb: str
@@ -62,7 +63,10 @@ class StepNode:
 
 @dataclass(frozen=True, kw_only=True)
 class PhaseNode:
-    """One phase. `reads` is None if errors prevent finding which results it reads."""
+    """One phase. `cut` counts its omitted steps.
+
+    `reads` names the phases whose results this phase reads; it is None if errors in the files make this unknown.
+    """
 
     name: str
     description: str
@@ -84,13 +88,13 @@ class PhaseNode:
 
     @property
     def back_to(self) -> list[str]:
-        """The phases that it may go back to, in the order of its steps."""
+        """The phases that this phase may go back to, in the order of its steps."""
         return list(dict.fromkeys(step.target for step in self.walk() if step.verb == "goto"))
 
 
 @dataclass(frozen=True, kw_only=True)
 class WorkflowGraph:
-    """A workflow with its phases. `minor` and `undrawn` count omitted steps and phases, `cut` those of one phase."""
+    """A workflow with its phases. `minor` counts omitted minor steps, and `undrawn` counts omitted phases."""
 
     name: str
     description: str
@@ -163,9 +167,9 @@ def _step_data(step: StepNode) -> dict[str, Any]:
 
 
 def build_graph(workflow: Workflow, library: Library, program: Program | None) -> WorkflowGraph:
-    """Return the graph of a workflow; phases whose file cannot be read have no steps.
+    """Return the graph of a workflow. A phase whose file cannot be read has no steps.
 
-    Without a `program`, which exists only if all phases are readable, `reads` of every phase is None.
+    If a phase cannot be read, `program` is None, and so is `reads` of every phase.
     """
     settings = Lookups(library).settings(workflow)
     phases = {name: library.phase(use.skill) for name, use in workflow.phases.items()}
@@ -273,7 +277,7 @@ class _Builder:
         return str(numbers[0]) if len(numbers) == 1 and isinstance(numbers[0], int) else _text(value)
 
     def _breaker(self, name: str | None) -> tuple[str, str]:
-        """Return the limit of a breaker and its action; empty if the breaker is unknown."""
+        """Return the limit and the action of a breaker; both are empty if the breaker is unknown."""
         breaker = self._breakers.get(name or "")
         if not isinstance(breaker, Mapping):
             return "", ""
@@ -285,7 +289,7 @@ def _source(condition: Template | None) -> str:
 
 
 def _file(values: Mapping[str, Value]) -> str:
-    """Return the form or files of a question."""
+    """Return the `form` or the `files` of a question."""
     return _text(values.get("form") or values.get("files"))
 
 

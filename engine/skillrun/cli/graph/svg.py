@@ -1,4 +1,5 @@
-"""Draws a workflow as a self-contained SVG picture: a card for each phase, arrows between them, and arrows back."""
+"""Draws a workflow as a self-contained SVG picture: a card for each phase, arrows between the
+cards, and arrows for jumps back."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ VERB_WIDTH: Final = 64.0
 LINE: Final = 21.0
 NOTE_LINE: Final = 17.0
 WIDE_CARD: Final = 760.0  # wider cards have notes to the right of a step instead of below it
-SHARE: Final = 0.6  # of a wide card, for the steps
+SHARE: Final = 0.6  # of a wide card's width, for the steps; the rest is for notes
 _NOT_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -43,7 +44,7 @@ class PhaseCard:
 
 
 def draw_card(phase: PhaseNode, number: int, width: float) -> PhaseCard:
-    """Draw the card of a phase with the given width; its height depends on the content."""
+    """Return the card of a phase, drawn with the given width. Its height depends on the content."""
     card = PhaseCard(width)
     inner = width - 2 * PADDING
     y = PADDING
@@ -106,7 +107,10 @@ def _draw_step(card: PhaseCard, step: StepNode, x: float, y: float, width: float
 
 
 def _line(runs: Iterable[TextRun], x: float, y: float) -> Iterator[str]:
-    """Yield a line of a step: roles as chips, text between them as one element to avoid gaps in any font."""
+    """Yield the elements of a step's line. Each role is a chip.
+
+    The text between two roles is a single element, so that no font leaves gaps in it.
+    """
     for is_chip, group in groupby(runs, lambda run: run.style == "role"):
         same = list(group)
         if is_chip:
@@ -123,7 +127,7 @@ def _rectangle(style: str, x: float, y: float, width: float, height: float, radi
 
 
 def text_at(x: float, y: float, style: str, text: str, *, middle: bool = False) -> str:
-    """Return a line of text whose baseline starts at a point, or is centred on it."""
+    """Return a line of text whose baseline starts at a point or, with `middle`, is centred on it."""
     anchor = ' text-anchor="middle"' if middle else ""
     return f'<text x="{x:g}" y="{y:g}" class="{style}"{anchor}>{escape(text)}</text>'
 
@@ -139,7 +143,7 @@ WIDTH: Final = 1280
 MARGIN: Final = 28
 GAP: Final = 44  # between cards, in both directions
 CARDS_PER_ROW: Final = 3  # cards in one row
-LANE: Final = 14  # between parallel lines
+LANE: Final = 14  # distance between parallel lines
 MAX_LANES: Final = 8
 LABEL_WIDTH: Final = 132
 
@@ -181,7 +185,7 @@ class Box:
 
 @dataclass(frozen=True)
 class BackArrow:
-    """An arrow back from a step in a phase's card to another phase."""
+    """An arrow for a jump, from a step in a phase's card to an earlier phase."""
 
     source: str
     target: str
@@ -190,7 +194,7 @@ class BackArrow:
 
 
 def draw_svg(graph: WorkflowGraph) -> str:
-    """Return the workflow as an SVG document of 1,280 pixels width, without scripts, references or fonts."""
+    """Return the workflow as an SVG document 1,280 pixels wide. It has no scripts, external references or fonts."""
     graph = graph.limit(MAX_PHASES, MAX_STEPS)
     return _Picture(graph).render()
 
@@ -251,7 +255,7 @@ class _Picture:
         return y - 12
 
     def _columns(self) -> tuple[float, float]:
-        """Return the left edge of the cards and the width that they share."""
+        """Return the left edge of the cards, and the width of a row of cards."""
         left = MARGIN + self._left_lanes() * LANE
         right = MARGIN + (LABEL_WIDTH + LANE * 3 if self._has_jumps else 0)
         return left, WIDTH - left - right
@@ -260,7 +264,7 @@ class _Picture:
         return min(MAX_LANES, sum(1 for _ in self._long_edges()))
 
     def _long_edges(self) -> Iterator[tuple[str, str]]:
-        """Yield the edges that pass a row of cards, without those that other edges imply."""
+        """Yield the edges that pass at least one row of cards. Edges that other edges imply are left out."""
         row = {phase.name: at for at, phases in enumerate(self._rows) for phase in phases}
         for phase in self._graph.phases:
             near = any(row.get(name) == row[phase.name] - 1 for name in phase.after)
@@ -300,7 +304,7 @@ class _Picture:
             )
 
     def _draw_arrows(self, right: float) -> None:
-        """Draw the arrows back in the right margin, shorter ones closer to the cards."""
+        """Draw the arrows for jumps back in the right margin, with shorter arrows closer to the cards."""
         jumps = sorted(self._find_arrows(), key=lambda jump: jump.y - self._boxes[jump.target].y)
         entries: dict[str, int] = defaultdict(int)
         lowest = 0.0
@@ -342,7 +346,7 @@ class _Picture:
 
 
 def _fallback(phase: PhaseNode) -> tuple[tuple[StepNode, float], ...]:
-    """Return the fallback of a phase, positioned at the card's title."""
+    """Return the fallback of a phase, and the height of the card's title as its position."""
     return ((phase.otherwise, 24.0),) if phase.otherwise is not None else ()
 
 

@@ -11,7 +11,7 @@ from rich.cells import cell_len
 from skillrun.cli.graph.labels import LabelPart
 
 SIZES: Final = {"title": 22, "heading": 16, "note": 12, "code": 12, "file": 12, "verb": 12, "label": 12}
-"""Pixels; 13 for every other style."""
+"""The font size of each style in pixels; other styles have 13."""
 MONOSPACE: Final = frozenset({"code", "file"})
 BOLD: Final = frozenset({"title", "heading", "name", "verb"})
 CHIP_PADDING: Final = 7.0
@@ -31,7 +31,7 @@ class TextRun:
 
 
 def text_width(text: str, style: str) -> float:
-    """Return the width of a text in pixels, overestimated rather than underestimated."""
+    """Return the width of a text in pixels, estimated generously so that the text does not overflow."""
     size = SIZES.get(style, 13)
     if style in MONOSPACE:
         return cell_len(text) * size * 0.61
@@ -55,7 +55,7 @@ def break_lines(text: str, style: str, width: float) -> list[str]:
 
 
 def layout_parts(parts: Iterable[LabelPart], width: float, style: str = "") -> list[list[TextRun]]:
-    """Lay out parts in lines of at most `width` pixels: roles are not broken, other text breaks between words."""
+    """Return the parts in lines of at most `width` pixels. Roles are not broken; other text breaks between words."""
     lines: list[list[TextRun]] = [[]]
     x = 0.0
     for piece in parts:
@@ -81,7 +81,7 @@ def layout_parts(parts: Iterable[LabelPart], width: float, style: str = "") -> l
 
 
 def _split_word(word: str, style: str, width: float) -> list[str]:
-    """Split a word that is wider than a line into parts that fit."""
+    """Return a word in parts that each fit in a line."""
     if text_width(word, style) <= width:
         return [word]
     parts, room = [""], width

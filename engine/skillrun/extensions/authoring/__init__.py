@@ -1,1 +1,1 @@
-"""Commands for authors of libraries: copy and update built-in files, print the authoring skill, schemas and sizes."""
+"""Commands for authors: copy and update built-in files; print hints, schemas, sizes and the authoring skill."""

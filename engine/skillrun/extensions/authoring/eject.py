@@ -1,4 +1,4 @@
-"""`skillrun eject`: copies a shipped file into the project so that it can be changed. Overwrites no file."""
+"""`skillrun eject`: copies a shipped file into the project, so that the user can change it. Overwrites no file."""
 
 from __future__ import annotations
 
@@ -34,12 +34,14 @@ def eject_command(path: str, json: bool) -> int:
             f"{target} is already ejected", "`skillrun outdated` shows whether the shipped file has changed"
         )
     if has_file(project, name) and (file is None or file.current != file.shipped):
-        hint = "it overrides the shipped file; `skillrun outdated --diff` shows the differences"
+        hint = "your file overrides the shipped file; `skillrun outdated --diff` shows the differences"
         raise UsageError(f"{target} already exists", hint)
     created = eject(project, name)
     for path_made in created:
         out.line(f"created  {relative_to_cwd(project / path_made)}")
-    out.line(f"next: edit {target}; `skillrun outdated` shows when the shipped file changes, and `--merge` merges both")
+    out.line(
+        f"next: edit {target}; `skillrun outdated` shows whether the shipped file has changed; `--merge` merges it"
+    )
     out.data({"made": created})
     return 0
 
@@ -53,13 +55,13 @@ def _check_shipped(name: str) -> None:
         raise UsageError(f"`{name}` is not a shipped file", hint or f"the shipped files are in {package_library()}")
     if name.startswith("config/"):
         hint = (
-            f"write only the keys that you change to {name} in the project; {package_library() / name} lists all keys"
+            f"in the project's {name}, write only the keys that you change; {package_library() / name} lists all keys"
         )
         raise UsageError(f"{name} cannot be ejected: config files are merged key by key", hint)
 
 
 def _suggest_path(name: str, known: Sequence[str]) -> str:
-    """Return a hint with the paths that a bare name may mean, or with the closest path."""
+    """Return a hint with the paths that the name may refer to, or with the closest path."""
     last = PurePosixPath(name).name
     named = [path for path in known if last in (PurePosixPath(path).name, PurePosixPath(path).stem)]
     if not named and not (near := did_you_mean(name, known)):

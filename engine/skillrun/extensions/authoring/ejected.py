@@ -1,7 +1,7 @@
 """Reads and writes a project's ejected files and their originals.
 
-The originals are in `.skillrun/ejected/`, with the same layout as the project, and should be committed: a three-way
-merge needs the common ancestor.
+The originals are in `.skillrun/ejected/`, under the same paths as in the project. They should be committed, since a
+three-way merge needs the common ancestor.
 """
 
 from __future__ import annotations
@@ -21,15 +21,16 @@ from skillrun.syntax.document import find_conflict_marks
 from skillrun.syntax.source import MAX_PROSE
 
 ORIGINALS: Final = ".skillrun/ejected"
-SHIPPED_PREFIX: Final = "skillrun:"  # before the path of a shipped file in messages
+SHIPPED_PREFIX: Final = "skillrun:"  # prefix for the path of a shipped file in messages
 
 
 @dataclass(frozen=True)
 class FileOverride:
-    """A file of the project at the path of a shipped one.
+    """A file of the project at the path of a shipped file.
 
-    `original` is the shipped file at the time of ejecting, None if the file was not ejected. `current` is None if the
-    project no longer has the file, `shipped` if skillrun no longer has it.
+    `current` is the project's text, None if the project no longer has the file. `original` is the shipped text at the
+    time of ejecting, None if the file was not ejected. `shipped` is the shipped text, None if skillrun no longer has
+    the file.
     """
 
     path: str
@@ -39,7 +40,7 @@ class FileOverride:
 
     @property
     def status(self) -> str:
-        """`removed`, `gone`, `conflict`, `same`, `outdated`, `changed`, or `by hand` without an original."""
+        """The status of the file; `outdated.STATUS_DESCRIPTIONS` describes each."""
         if self.current is None:
             return "removed"
         if self.shipped is None:
@@ -54,9 +55,10 @@ class FileOverride:
 
 
 def find_overrides(project: Path) -> list[FileOverride]:
-    """Return the project's files that were ejected or override a shipped one, without config, which is merged.
+    """Return the project's files that were ejected or that override a shipped file.
 
-    Raises PathRefused if a file is outside the project, and OSError.
+    Config files are left out, since they are merged with the shipped ones. Raises PathRefused if a file is outside the
+    project, and OSError.
     """
     if project.resolve() == package_library().resolve():
         return []
@@ -76,7 +78,7 @@ def read_shipped_file(path: str) -> str:
 
 
 def eject(project: Path, path: str) -> list[str]:
-    """Copy a shipped file and its original into a project; return the names of the written files."""
+    """Copy a shipped file into a project, also as its original. Return the names of the written files."""
     text, original = read_shipped_file(path), f"{ORIGINALS}/{path}"
     created = write_missing_files(project, {path: text, original: text})
     if original not in created:  # the project had the file before
@@ -86,7 +88,7 @@ def eject(project: Path, path: str) -> list[str]:
 
 
 def save_merge(project: Path, path: str, merged: str, original: str) -> None:
-    """Replace a file of the project by the merged text, and its original by the new shipped text."""
+    """Replace the text of a project's file with the merged text, and its original with the new shipped text."""
     with ConfinedFolder(project, links=True) as tree:
         _replace(tree, path, merged)
         _replace(tree, f"{ORIGINALS}/{path}", original)
@@ -115,7 +117,7 @@ def _read(tree: ConfinedFolder, path: str) -> str | None:
 
 
 def _replace(tree: ConfinedFolder, path: str, text: str) -> None:
-    """Replace a file atomically; its mode is kept."""
+    """Replace the content of a file atomically, and keep its mode."""
     with tree.open_path(path) as opened:
         name, mode = opened.name, os.fstat(opened.descriptor).st_mode & 0o777
     with tree.open_parent(name) as (folder, leaf):

@@ -1,6 +1,7 @@
-"""`skillrun hint`: prints the hint that a workflow has for a prompt, in one line. Made for prompt hooks.
+"""`skillrun hint`: prints, in one line, the hint that a workflow has for a prompt. Made for prompt hooks.
 
-Errors in the prompt or the library print no hint and exit with 0, because a hook must not block an editor or agent.
+If the prompt or the library has errors, the command prints no hint and exits with 0, because a hook must not block an
+editor or agent.
 """
 
 from __future__ import annotations
@@ -25,11 +26,16 @@ MAX_LINE_LENGTH: Final = 300  # characters of a printed hint
 
 
 @click.command(
-    help="Print the `hint` that a workflow has for PROMPT, in one line. Made for prompt hooks.\n\n"
-    "Without PROMPT, read text or JSON from standard input."
+    help="Print, in one line, the `hint` that a workflow has for PROMPT. Made for prompt hooks.\n\n"
+    "Without PROMPT, read the prompt from standard input, as text or JSON."
 )
 @click.argument("prompt", nargs=-1)
-@click.option("--workflow", default="", metavar="NAME", help="Use this workflow. Default: the first that has a hint.")
+@click.option(
+    "--workflow",
+    default="",
+    metavar="NAME",
+    help="Use the hint of this workflow. Default: the first workflow that has a hint for PROMPT.",
+)
 def hint(prompt: tuple[str, ...], workflow: str) -> int:
     from skillrun.syntax.diagnostics import UsageError
 
@@ -51,7 +57,7 @@ def hint(prompt: tuple[str, ...], workflow: str) -> int:
 
 
 def _find_hint(prompt: str, workflow: str) -> str:
-    """Return the first hint of a workflow for the prompt; empty without one."""
+    """Return the hint of the first workflow that has one for the prompt; empty if none has."""
     from skillrun.cli.loading import open_library
 
     library = open_library()
@@ -79,7 +85,10 @@ def _workflow_hint(library: Library, name: str, prompt: str) -> str:
 
 
 def _parse_prompt(content: bytes) -> str:
-    """Return the prompt from standard input: plain text, or the `prompt` of the JSON that agents send to hooks."""
+    """Return the prompt in the content of standard input.
+
+    The content is plain text, or the JSON that agents send to hooks, whose `prompt` is returned.
+    """
     import json
 
     if len(content) > MAX_PROMPT_BYTES:
@@ -97,7 +106,10 @@ def _parse_prompt(content: bytes) -> str:
 
 @contextmanager
 def _time_limit() -> Iterator[None]:
-    """Raise TimeoutError in a block that takes too long, even while it reads; only on systems with interval timers."""
+    """Raise TimeoutError if the block takes too long, even while it waits for input.
+
+    Systems without interval timers have no limit.
+    """
     if not hasattr(signal, "setitimer"):
         yield
         return

@@ -1,4 +1,4 @@
-"""`skillrun outdated`: lists the project's files that override shipped ones, and whether those have changed."""
+"""`skillrun outdated`: lists the project's files that override shipped files, and whether the latter have changed."""
 
 from __future__ import annotations
 
@@ -24,22 +24,26 @@ from skillrun.version import __version__
 STATUS_DESCRIPTIONS: Final = {
     "outdated": "the shipped file has changed since you ejected it",
     "conflict": "a merge left conflict markers: resolve them",
-    "gone": f"skillrun no longer has this file; delete the original in {ORIGINALS}/ to keep yours as an ordinary file",
-    "removed": f"the project no longer has it, so the shipped file is used; its original is still in {ORIGINALS}/",
-    "changed": "you changed it, and the shipped file has not changed",
-    "by hand": "it was not ejected, so its original version is unknown",
+    "gone": f"skillrun no longer has this file; to keep yours as an ordinary file, delete its original in {ORIGINALS}/",
+    "removed": f"the project no longer has this file and uses the shipped one; the original is still in {ORIGINALS}/",
+    "changed": "you changed this file; the shipped file has not changed",
+    "by hand": "this file was not ejected, so its original version is unknown",
     "same": "identical to the shipped file, so it has no effect",
 }
 FAILING_STATUSES: Final = ("outdated", "conflict", "gone")
 
 
 @click.command(
-    help="List the project's files that replace built-in ones, and whether the built-in ones have changed since.\n\n"
-    "With PATH, only these files. The exit code is 1 if a file is outdated."
+    help="List the project's files that replace built-in files, and show whether those have changed since.\n\n"
+    "With PATH, list only these files. The exit code is 1 if a file is outdated, in conflict, or no longer built in."
 )
 @click.argument("paths", metavar="[PATH]...", nargs=-1)
-@click.option("--diff", is_flag=True, help="Show the differences from the built-in files.")
-@click.option("--merge", is_flag=True, help="Merge the changes into your files, with conflict markers where needed.")
+@click.option("--diff", is_flag=True, help="Show how your files differ from the built-in files.")
+@click.option(
+    "--merge",
+    is_flag=True,
+    help="Merge the changes of the built-in files into your files, with conflict markers where both changed.",
+)
 @as_json
 def outdated_command(paths: tuple[str, ...], diff: bool, merge: bool, json: bool) -> int:
     out, project = Output(json), current_project()
@@ -66,9 +70,9 @@ def outdated_command(paths: tuple[str, ...], diff: bool, merge: bool, json: bool
 
 
 def _select_files(files: list[FileOverride], paths: Sequence[str]) -> list[FileOverride]:
-    """Return the files with these paths, relative to the project or to the current folder; all files without paths.
+    """Return the files with these paths, or all files if `paths` is empty.
 
-    Raises UsageError.
+    A path is relative to the project or to the current folder. Raises UsageError if a path matches no file.
     """
     by_path = {file.path: file for file in files}
     chosen = []
@@ -85,18 +89,18 @@ def _select_files(files: list[FileOverride], paths: Sequence[str]) -> list[FileO
 
 
 def _merge(project: Path, file: FileOverride, out: Output) -> None:
-    """Merge the changes of the shipped file into the project's file, if there are any."""
+    """If the shipped file has changed since ejecting, merge its changes into the project's file."""
     current, original, shipped = file.current, file.original, file.shipped
     if current is None or original is None or shipped is None or original == shipped or file.status == "conflict":
         return
     text, in_conflict = (current, False) if current == shipped else merge_texts(current, original, shipped)
     save_merge(project, file.path, text, shipped)
-    rest = ", with conflict markers where both sides changed it" if in_conflict else ""
+    rest = ", with conflict markers where both versions changed" if in_conflict else ""
     out.line(f"merged    {relative_to_cwd(project / file.path)}{rest}")
 
 
 def _difference(file: FileOverride) -> Iterator[str]:
-    """Yield the changes of the shipped file since ejecting, and its differences from the project's file."""
+    """Yield how the shipped file changed since ejecting, and how the project's file differs from it."""
     label = f"{SHIPPED_PREFIX}{file.path}"
     if file.status == "outdated":
         yield from _diff_lines(file.original, file.shipped, f"{label} when ejected", label)
@@ -108,14 +112,14 @@ def _diff_lines(before: str | None, after: str | None, name: str, other: str) ->
         yield from unified_diff(before.splitlines(), after.splitlines(), name, other, lineterm="")
 
 
-MAX_CONFLICTS: Final = 127  # git's exit code is the number of conflicts up to this; higher codes are errors
+MAX_CONFLICTS: Final = 127  # git's exit code is the number of conflicts, at most this; higher codes are errors
 SIDE_LABELS: Final = ("yours", "ejected", f"shipped with skillrun {__version__}")  # labels in conflict markers
 
 
 def merge_texts(current: str, original: str, shipped: str) -> tuple[str, bool]:
-    """Return the text with the changes of both sides, and whether it has conflict markers.
+    """Return a text with the changes of both `current` and `shipped`, and whether it has conflict markers.
 
-    Line endings are those of `current`. Raises SkillrunError if git is missing or fails.
+    The line endings are those of `current`. Raises SkillrunError if git is missing or fails.
     """
     git = shutil.which("git")
     if git is None:

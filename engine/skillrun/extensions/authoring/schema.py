@@ -1,4 +1,4 @@
-"""`skillrun schema`: prints the output format of a template as JSON Schema, for programs that read artifacts."""
+"""`skillrun schema`: prints the output format of a template as JSON Schema, for use by programs that read artifacts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 
 
 @click.command(
-    help="Print the format of the template NAME as JSON Schema. Without NAME, list the templates that have one."
+    help="Print the output format of the template NAME as JSON Schema. Without NAME, list the templates that have one."
 )
 @click.argument("name", required=False)
 @as_json
@@ -42,6 +42,6 @@ def schema(name: str | None, json: bool) -> int:
 
 
 def _template(library: Library, name: str) -> TextFile | None:
-    """Return the template `name` if it has a schema, else None."""
+    """Return the template `name`; None if it does not exist or has no schema."""
     text = library.text(name) if "/" in name and library.kind(name) == "template" else None
     return text if text is not None and text.output is not None else None

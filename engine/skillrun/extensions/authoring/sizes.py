@@ -1,4 +1,7 @@
-"""`skillrun sizes`: measures the reply lengths of each step in finished runs, in the format of `config/sizes.yaml`."""
+"""`skillrun sizes`: measures the replies and tool results of each step in earlier runs.
+
+Prints the sizes in the format of `config/sizes.yaml`.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ from skillrun.store.journal import Journal
 
 
 def measure_sizes(journals: Iterable[Journal]) -> dict[str, ReplySize]:
-    """Return the medians of each step, over members, passes and runs; truncated replies do not count."""
+    """Return the median sizes of each step, over all members, passes and runs. Truncated replies do not count."""
     replies: defaultdict[str, list[int]] = defaultdict(list)
     turns: defaultdict[str, list[int]] = defaultdict(list)
     results: defaultdict[str, list[int]] = defaultdict(list)
@@ -48,7 +51,8 @@ def measure_sizes(journals: Iterable[Journal]) -> dict[str, ReplySize]:
 
 
 @click.command(
-    help="Measure the reply lengths of each step, for config/sizes.yaml. With several runs, print the medians."
+    help="Print the median sizes of each step in these runs, for config/sizes.yaml: the length of replies, the number "
+    "of turns with tool calls, and the length of tool results."
 )
 @click.argument("runs", metavar="RUN...", nargs=-1, required=True, shell_complete=completers.runs)
 @options.runs_folder_as("folder")

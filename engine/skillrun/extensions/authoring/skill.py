@@ -1,4 +1,4 @@
-"""`skillrun skill`: prints the Agent Skill for workflow authors, or writes it to an assistant's skills folder."""
+"""`skillrun skill`: prints the Agent Skill for workflow authors, or writes it to the skills folder of an assistant."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MAIN: Final = f"{NAME}/SKILL.md"
 REFERENCES: Final = f"{NAME}/references/"
 
 
-@click.command(help="Print instructions for writing workflows, as an Agent Skill. With PART, print one reference.")
+@click.command(help="Print the Agent Skill for writing workflows. With PART, print one of its references.")
 @click.argument("part", default="")
 @click.option(
     "--to",
@@ -44,11 +44,13 @@ def skill(part: str, folder: Path | None, json: bool) -> int:
 
 
 def _write_skill(folder: Path, files: dict[str, str], out: Output) -> int:
-    """Write the missing files. Raises UsageError, without writing anything, if a file exists with other content."""
+    """Write the missing files. If a file exists with different content, raise UsageError and write nothing."""
     for name, text in files.items():
         path = folder / name
         if os.path.lexists(path) and (not path.is_file() or path.read_bytes() != text.encode("utf-8")):
-            hint = f"it was edited, or another version wrote it: move {folder / NAME}, then run this command again"
+            hint = (
+                f"the file was edited, or written by another version: move {folder / NAME}, then run this command again"
+            )
             raise UsageError(f"{path} already exists with different content", hint)
     folder.mkdir(parents=True, exist_ok=True)
     written = write_missing_files(folder, files)

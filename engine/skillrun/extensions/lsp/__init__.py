@@ -1,4 +1,4 @@
 """The language server: diagnostics, completion, hover, definitions, references and rename for editors.
 
-Checks files, and never runs a workflow.
+The server checks files, and never runs a workflow.
 """

@@ -1,6 +1,7 @@
-"""Lists the names that are valid at the cursor, by key, from the library and the enclosing workflow.
+"""Lists the names that are valid at the cursor, depending on the key there.
 
-Ignores what is already written there.
+The names come from the library and the workflow that the file belongs to. What is already written at the cursor does
+not matter, except for the prefix of a member.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from skillrun.types.types import identifier
 
 
 def candidates(context: CursorContext) -> list[CompletionCandidate]:
-    """Return the names that are valid as a value, or as a key chosen by the author."""
+    """Return the names that are valid at the cursor: as a value, or as a key that the author chooses."""
     slot = context.slot
     if context.place.part == "key":
         give = _KEYS.get(f"{slot.verb}.{slot.name}") or _KEYS.get(slot.name)
@@ -63,7 +64,7 @@ def phases(context: CursorContext) -> Iterator[CompletionCandidate]:
 
 
 def _goto_targets(context: CursorContext) -> Iterator[CompletionCandidate]:
-    """Yield the phases that this file's phase can go back to."""
+    """Yield the phases that a `goto` in this file can name: the phase of the file, and phases that precede it."""
     workflow = context.workflow
     skill = context.relative.removeprefix("skills/").removesuffix(".md")
     uses = workflow.phases.values() if workflow is not None else ()
@@ -78,7 +79,7 @@ def _goto_targets(context: CursorContext) -> Iterator[CompletionCandidate]:
 
 
 def _phase_files(context: CursorContext) -> Iterator[CompletionCandidate]:
-    """Yield the phases that have a file and are not yet in the workflow."""
+    """Yield the phases that have a file in the workflow's folder and that `phases:` does not list yet."""
     area = context.relative.removeprefix("workflows/").removesuffix(".md")
     for candidate in skills("phase")(context):
         if candidate.name.startswith(f"{area}/") and candidate.name not in context.place.siblings:
@@ -86,7 +87,7 @@ def _phase_files(context: CursorContext) -> Iterator[CompletionCandidate]:
 
 
 def breakers(context: CursorContext) -> Iterator[CompletionCandidate]:
-    """Yield the breakers of the config."""
+    """Yield the breakers that the config defines."""
     for name, breaker in config_entries(context.config, "breakers").items():
         about = f"{breaker.get('limit')} failures, then {breaker.get('then')}" if isinstance(breaker, Mapping) else ""
         yield CompletionCandidate(name, "breaker", about)
@@ -211,7 +212,7 @@ def _constant_names(*names: str, kind: str = "value") -> Callable[[CursorContext
 
 
 def _members_of_config(context: CursorContext) -> Iterator[CompletionCandidate]:
-    """Yield members if the list or mapping in the config already has one."""
+    """Yield members if the list or mapping at the cursor in the config already contains a member."""
     lookups = Lookups(context.index.library)
     data: Any = context.config
     for part in context.place.path[:-1]:

@@ -1,4 +1,4 @@
-"""`skillrun lsp`: runs the language server, which an editor starts and connects to over stdin and stdout."""
+"""`skillrun lsp`: runs the language server. An editor starts it, and connects to it over stdin and stdout."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from skillrun.syntax.diagnostics import SkillrunError, UsageError
 
 @click.command(
     help="Run the language server, which shows problems in an editor while you type.\n\n"
-    "Editors start it for files in workflows/, skills/, roles/, config/ and tests/ of a project and use the Language "
-    "Server Protocol over stdin and stdout. docs/editors.md describes the set-up for VS Code, Neovim, Helix, Zed and "
-    "JetBrains."
+    "An editor starts it for files in workflows/, skills/, roles/, config/ and tests/ of a project. It speaks the "
+    "Language Server Protocol over stdin and stdout. docs/editors.md describes the set-up for VS Code, Neovim, Helix, "
+    "Zed and JetBrains."
 )
-@click.option("--stdio", is_flag=True, help="Accepted for editors that pass it; has no effect.")
+@click.option("--stdio", is_flag=True, help="Has no effect; accepted because some editors pass it.")
 def lsp(stdio: bool) -> int:  # noqa: ARG001 (stdio is the only transport)
     if sys.stdin.isatty():
         hint = "`skillrun lsp --help` describes the set-up"
-        raise UsageError("`skillrun lsp` is started by an editor, not in a terminal", hint)
+        raise UsageError("`skillrun lsp` must be started by an editor, not in a terminal", hint)
     try:
         from skillrun.extensions.lsp.handlers import serve
     except ModuleNotFoundError as missing:

@@ -1,6 +1,6 @@
-"""Completes keys and names, and in templates names, fields, filters and tests.
+"""Completes keys and names in YAML, and names, fields, filters and tests in templates.
 
-Combines the results of the other modules; replaces only the word at the cursor.
+Combines the results of other modules. A completion replaces only the word at the cursor.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _FIELD_ARGUMENTS: Final = frozenset(
 
 
 class Completion(NamedTuple):
-    """A completion between two offsets, with its kind and description; `text` is inserted."""
+    """A completion, which replaces the text between two offsets with `text`."""
 
     label: str
     kind: str
@@ -51,7 +51,7 @@ class Completion(NamedTuple):
 
 @dataclass(frozen=True)
 class Cursor:
-    """The cursor in a file, with its context and the names in scope."""
+    """The cursor in a file of some kind, with its context and the names in scope. In a template, it has a query."""
 
     context: CursorContext
     kind: str
@@ -60,7 +60,7 @@ class Cursor:
 
 
 def cursor_at(index: SymbolIndex, path: Path, relative: str, text: str, offset: int) -> Cursor | None:
-    """Return the cursor at an offset; None where nothing can be completed."""
+    """Return the cursor at an offset; None if nothing can be completed there."""
     place = locate_cursor(text, offset, yaml_only=relative.startswith("config/"))
     if place is None:
         return None
@@ -77,7 +77,7 @@ def cursor_at(index: SymbolIndex, path: Path, relative: str, text: str, offset: 
 
 
 def _expression_query(place: CursorPosition, slot: CompletionSlot, kind: str) -> ExpressionQuery | None:
-    """Return the query in a template; None outside of templates."""
+    """Return the query if the cursor is in an expression of a template; None if it is not."""
     if place.part == "body":
         return parse_query(place.prefix) if kind in TEMPLATE_FILE_KINDS else None
     if place.part != "value" or kind not in TEMPLATE_FILE_KINDS:
@@ -87,7 +87,7 @@ def _expression_query(place: CursorPosition, slot: CompletionSlot, kind: str) ->
 
 
 def complete(index: SymbolIndex, path: Path, relative: str, text: str, offset: int) -> list[Completion]:
-    """Return all completions at an offset, the most likely first."""
+    """Return all completions at an offset, with the most likely ones first."""
     cursor = cursor_at(index, path, relative, text, offset)
     if cursor is None:
         return []
@@ -120,7 +120,7 @@ def _doc(candidate: CompletionCandidate) -> str:
 
 
 def _keys(cursor: Cursor, text: str) -> Iterator[Completion]:
-    """Yield the missing keys, the required ones first, then names chosen by the author."""
+    """Yield the keys that the mapping does not have yet, required ones first, then names that the author may choose."""
     place, slot = cursor.context.place, cursor.context.slot
     suffix = "" if text[place.end : place.end + 1] == ":" else ": "
     free = [(name, key) for name, key in slot.keys.items() if name not in place.siblings]
@@ -137,7 +137,7 @@ def _keys(cursor: Cursor, text: str) -> Iterator[Completion]:
 
 
 def _config_keys(cursor: Cursor, suffix: str) -> Iterator[Completion]:
-    """Yield the keys that other layers of the config have at this path."""
+    """Yield the keys that the merged config has at the path of the cursor and this file does not."""
     place = cursor.context.place
     data: object = cursor.context.config
     for part in place.path:
@@ -156,7 +156,7 @@ def _values(cursor: Cursor) -> list[CompletionCandidate]:
 
 
 def _headings(cursor: Cursor, text: str) -> Iterator[CompletionCandidate]:
-    """Yield the missing sections: those of steps, and those of the file's kind."""
+    """Yield the sections that the file does not have yet: sections of its kind, and sections of its steps."""
     context = cursor.context
     library = context.index.library
     existing = {heading.name for heading in find_headings(text, 0)[0]} - {context.place.section}
@@ -178,7 +178,7 @@ def _headings(cursor: Cursor, text: str) -> Iterator[CompletionCandidate]:
 
 
 def expression_names(cursor: Cursor) -> list[CompletionCandidate]:
-    """Return the candidates in an expression at the cursor."""
+    """Return the candidates for the expression at the cursor."""
     query = cursor.query
     assert query is not None
     match query.kind:
@@ -216,7 +216,7 @@ def _fields(owner: Type) -> Iterator[CompletionCandidate]:
 
 
 def _items(cursor: Cursor, query: ExpressionQuery) -> Iterator[CompletionCandidate]:
-    """Yield the fields for an item in brackets, as they are written there."""
+    """Yield the fields as they are written in brackets. An artifact is written with its file name."""
     owner = infer_type(query.owner, cursor.names, query.prefix)
     written = {identifier(each.name): each.name for each in artifacts(cursor.context)}
     for name, type_ in owner.fields.items() if owner.kind == "record" else ():
@@ -224,7 +224,7 @@ def _items(cursor: Cursor, query: ExpressionQuery) -> Iterator[CompletionCandida
 
 
 def _filters(owner: Type | None) -> Iterator[CompletionCandidate]:
-    """Yield the filters that accept a value of the type."""
+    """Yield the filters that accept a value of the type; all filters without a type."""
     for name, builtin in BUILTINS.items():
         if builtin.use != "function" and (owner is None or owner.kind not in REJECTED_KINDS[builtin.accepts]):
             yield CompletionCandidate(name, "filter", builtin.description or f"for {builtin.group}")

@@ -1,4 +1,4 @@
-"""The context of the cursor: its file, slot and scope, and the workflow and config that apply."""
+"""Describes the context of the cursor: its file, slot and scope, and the workflow and config that apply to the file."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class CompletionCandidate(NamedTuple):
 
 @dataclass(frozen=True)
 class CursorContext:
-    """The file by its path in the project, and the slot and scope at the cursor."""
+    """The position, slot and scope of the cursor. `relative` is the path of its file in the project."""
 
     index: SymbolIndex
     relative: str
@@ -33,7 +33,7 @@ class CursorContext:
 
     @property
     def workflow(self) -> Workflow | None:
-        """The workflow that the file defines, belongs to, or is a case of."""
+        """The workflow that the file defines, belongs to, or is a test case of."""
         folder, _, rest = self.relative.partition("/")
         if folder in ("workflows", "tests"):
             return self.index.workflow(rest.partition("/")[0].removesuffix(".md"))
@@ -58,7 +58,7 @@ class CursorContext:
 
 
 def _workflows_using(index: SymbolIndex, relative: str) -> Iterator[Workflow]:
-    """Yield the workflows that use a phase's file, then the workflow with the name of its folder."""
+    """Yield the workflows that use the file of a phase, then the workflow with the name of the file's folder."""
     skill = relative.removeprefix("skills/").removesuffix(".md")
     area = skill.partition("/")[0]
     several = [workflow for name in index.library.names("workflows") if (workflow := index.workflow(name))]
@@ -67,6 +67,6 @@ def _workflows_using(index: SymbolIndex, relative: str) -> Iterator[Workflow]:
 
 
 def config_entries(data: Mapping[str, Any], part: str) -> Mapping[str, Any]:
-    """Return the entries of a part of a config; empty if it is not a mapping."""
+    """Return the entries of a part of a config; empty if the part is not a mapping."""
     entries = data.get(part)
     return entries if isinstance(entries, Mapping) else {}

@@ -1,6 +1,6 @@
-"""Locates the cursor in a file that is being edited: in a key, a value, a heading or the body.
+"""Finds out whether the cursor in a file is in a key, a value, a heading or the body.
 
-The text may be invalid at the cursor. Knows the structure of files, not the meaning of their keys.
+The text may be invalid at the cursor. This module knows the structure of files, but not the meaning of keys.
 """
 
 from __future__ import annotations
@@ -36,11 +36,12 @@ _NAME: Final = re.compile(r"[\w-]*")
 
 @dataclass(frozen=True)
 class CursorPosition:
-    """Where the cursor is.
+    """The position of the cursor.
 
-    `path` is the path in the frontmatter, of keys and item numbers; for a key, the path of the mapping that contains
-    it. `mappings` are the enclosing mappings, with the scalar values of their keys. `prefix` is the text of the value,
-    section or heading up to the cursor; `start` and `end` are the bounds of the word at the cursor.
+    `path` lists the keys and item numbers that lead to a value in the frontmatter or, if the cursor is in a key, to the
+    mapping that contains the key. `mappings` are the enclosing mappings, outermost first, with the values of their keys
+    if these are scalars. `prefix` is the text of the value, section or heading up to the cursor. `start` and `end` are
+    the bounds of the word at the cursor. `top` is the top-level mapping.
     """
 
     part: CursorPart
@@ -59,12 +60,12 @@ class CursorPosition:
 
     @property
     def key(self) -> str:
-        """The innermost key of the path."""
+        """The last key in the path."""
         return next((part for part in reversed(self.path) if isinstance(part, str)), "")
 
 
 def locate_cursor(text: str, offset: int, *, yaml_only: bool = False) -> CursorPosition | None:
-    """Return the position at an offset; None in a comment, and on the `---` lines."""
+    """Return the position at an offset; None if the offset is in a comment or on a `---` line."""
     start, end, body = frontmatter_bounds(text) if not yaml_only else (0, len(text), len(text))
     if offset < start or end < offset < body:
         return None
@@ -74,7 +75,10 @@ def locate_cursor(text: str, offset: int, *, yaml_only: bool = False) -> CursorP
 
 
 def frontmatter_bounds(text: str) -> tuple[int, int, int]:
-    """Return the start and end of the frontmatter, and the start of the body; unclosed frontmatter has no body."""
+    """Return the start and the end of the frontmatter, and the start of the body.
+
+    If the frontmatter is not closed, the body is empty.
+    """
     opening = _OPENING.match(text)
     if opening is None:
         return 0, 0, 0
@@ -101,7 +105,10 @@ def _in_body(text: str, start: int, end: int, body: int, offset: int) -> CursorP
 
 
 class _MarkLocation(NamedTuple):
-    """The location of the mark, if it was found; `tops` are the top-level mappings."""
+    """The location of the cursor mark in YAML. `role` is empty if the mark was not found.
+
+    `tops` are the top-level mappings.
+    """
 
     role: Literal["key", "value", ""]
     path: tuple[str | int, ...]
@@ -141,12 +148,12 @@ def _build_position(location: _MarkLocation, role: CursorPart, prefix: str, star
 
 
 def _is_comment(line: str) -> bool:
-    """Whether a line is in a comment at its end, judged by this line alone."""
+    """Whether the end of a line is in a comment. Only this line is considered."""
     return bool(re.match(r"[ \t]*#", line) or re.search(r"^[^'\"]*[ \t]#", line))
 
 
 class _Frame:
-    """An open list or mapping."""
+    """A list or mapping that the parser has not finished."""
 
     __slots__ = ("inline_pair", "is_mapping", "key", "keys", "number")
 
@@ -159,7 +166,10 @@ class _Frame:
 
 
 def _locate_mark(text: str) -> _MarkLocation | None:
-    """Find the mark with libyaml, reading up to the first error; return at least the top-level keys."""
+    """Return the location of the cursor mark in a YAML text that may be invalid.
+
+    libyaml reads the text up to the first error. The top-level mappings are returned even if the mark is not found.
+    """
     parser = CSafeLoader(text)
     stack: list[_Frame] = []
     tops: list[PlainKeys] = []
@@ -201,7 +211,7 @@ def _is_flow(text: str, event: Any) -> bool:
 
 
 def _enter_collection(stack: list[_Frame]) -> None:
-    """Record that a list or mapping starts in the innermost frame."""
+    """Record in the innermost frame that a list or mapping starts there."""
     if stack and not stack[-1].is_mapping:
         stack[-1].number += 1
     elif stack and stack[-1].key is not None:
@@ -225,7 +235,7 @@ def _scalar(stack: list[_Frame], value: str) -> None:
 
 
 def _describe_mark(stack: list[_Frame], event: Any, tops: tuple[PlainKeys, ...]) -> _MarkLocation:
-    """Return the location of the mark; its mappings receive more keys as parsing continues."""
+    """Return the location of the mark. More keys are added to the location's mappings as parsing continues."""
     frames = list(stack)
     role: Literal["key", "value"] = "value"
     if frames and frames[-1].is_mapping and frames[-1].key is None:

@@ -1,6 +1,6 @@
-"""Finds the declarations of symbols: in the frontmatter of their files, or whole files.
+"""Finds the declarations of symbols, which are names in the frontmatter of a file, or whole files.
 
-Reads parsed nodes; references to symbols come from the checker.
+Reads parsed nodes. The checker records the references to symbols.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _NOTATION: Final = re.compile(r"[?(].*", re.DOTALL)
 
 
 def parse_declarations(front: Node, library_path: str) -> Iterator[SymbolReference]:
-    """Yield every symbol that a file declares, at its name."""
+    """Yield every symbol that the frontmatter of a file declares, with the position of its name."""
     if not isinstance(front, Mapping):
         return
     folder = library_path.partition("/")[0]
@@ -88,7 +88,7 @@ def _step(step: Node, library_path: str) -> Iterator[SymbolReference]:
 
 
 def _fields(node: Node | None, library_path: str, path: str) -> Iterator[SymbolReference]:
-    """Yield the fields of a shape, by their paths in expressions."""
+    """Yield the fields of a shape. The name of each symbol is the field's path in expressions."""
     for key, entry in node.entries.items() if isinstance(node, Mapping) else ():
         written, _, form = key.partition("(")
         name = written.removesuffix("?")
@@ -98,7 +98,7 @@ def _fields(node: Node | None, library_path: str, path: str) -> Iterator[SymbolR
 
 
 def list_declarations(index: SymbolIndex, library_path: str) -> list[SymbolReference]:
-    """Return the declarations of a library file; of a config, those of all its layers."""
+    """Return the declarations in a library file. For a config, return the declarations in all its layers."""
     fronts: list[Node] = []
     if library_path.startswith("config/"):
         fronts += index.layers(library_path.removeprefix("config/").removesuffix(".yaml"))
@@ -108,7 +108,7 @@ def list_declarations(index: SymbolIndex, library_path: str) -> list[SymbolRefer
 
 
 def declaration_ranges(index: SymbolIndex, symbol: Symbol) -> list[TextRange]:
-    """Return where a symbol is declared, by precedence of the files; empty if it is not declared."""
+    """Return the ranges where a symbol is declared; empty if it is not declared. Files come by precedence."""
     if symbol.kind in FILE_KINDS:
         span = index.file_start(symbol.path)
         return [TextRange(span.source.path, 0, 0)] if span is not None else []

@@ -11,7 +11,7 @@ from skillrun.templates.tests import TESTS
 from skillrun.templates.vocabulary import BUILTINS
 from skillrun.types.types import Type
 
-MAX_LISTED: Final = 8  # values or fields shown
+MAX_LISTED: Final = 8  # values or fields that are listed by name
 MAX_DEPTH: Final = 2
 _LINK: Final = re.compile(r"\[([^\]]+)\]\([^)]*\)")
 
@@ -33,7 +33,7 @@ LANGUAGE_NAMES: Final = {
 
 
 def describe_type(type_: Type, deep: int = MAX_DEPTH) -> str:
-    """Return a short description of a type."""
+    """Return a short description of a type, with nested types up to `deep` levels."""
     words = _kind(type_, deep)
     if type_.bounds is not None:
         words += f" {type_.bounds[0]}..{type_.bounds[1]}"
@@ -56,14 +56,14 @@ def _kind(type_: Type, deep: int) -> str:
 
 
 def join_names(names: object) -> str:
-    """Return the first names in backticks, and the number of the others."""
+    """Return a text that lists the first names in backticks and says how many others there are."""
     every = [str(name) for name in names] if hasattr(names, "__iter__") else []
     more = f" and {len(every) - MAX_LISTED} more" if len(every) > MAX_LISTED else ""
     return ", ".join(f"`{name}`" for name in every[:MAX_LISTED]) + more
 
 
 def describe_fields(type_: Type) -> str:
-    """Return the fields of a record, or of the records of a list, one per line."""
+    """Return a list of the fields of a record, or of the records in a list, one field per line."""
     record = type_.item if type_.kind == "list" and type_.item is not None else type_
     lines = [f"- `{name}`: {describe_type(field, 1)}" for name, field in list(record.fields.items())[: 3 * MAX_LISTED]]
     more = len(record.fields) - len(lines)
@@ -71,7 +71,7 @@ def describe_fields(type_: Type) -> str:
 
 
 def describe_key(name: str, key: Key) -> str:
-    """Return the purpose and type of a key, and for a verb the fields of its result."""
+    """Return the purpose and type of a key. If the key is a verb, add the fields of the verb's result."""
     takes = ""
     if key.values:
         takes = f"one of {join_names(key.values)}"
@@ -105,7 +105,7 @@ _TAKES: Final = {
 
 
 def describe_builtin(name: str) -> str:
-    """Return what a filter or function does, from the vocabulary; for a test, that it is one."""
+    """Return the usage and purpose of a filter, function or test; empty for any other name."""
     builtin = BUILTINS.get(name)
     if builtin is None:
         return f"`{name}`: a test, written after `is`" if name in TESTS else ""

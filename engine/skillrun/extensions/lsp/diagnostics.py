@@ -1,4 +1,4 @@
-"""Converts problems to LSP diagnostics and quick fixes, in the position units of the editor."""
+"""Converts problems to LSP diagnostics and quick fixes. Positions are in the units of the editor."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SEVERITIES: Final = {"error": types.DiagnosticSeverity.Error, "warning": types.
 def build_diagnostic(
     problem: Problem, lines: Sequence[str], codec: PositionCodec, related: types.Location | None = None
 ) -> types.Diagnostic:
-    """Return the diagnostic with its range and the related location; `lines` are those of the file."""
+    """Return the diagnostic for a problem. `lines` are the lines of the file with the problem."""
     return types.Diagnostic(
         range=to_client_range(problem_range(problem, lines), lines, codec),
         message="\n".join(filter(None, (problem.message, problem.hint))),
@@ -33,7 +33,7 @@ def build_diagnostic(
 
 
 def problem_range(problem: Problem, lines: Sequence[str]) -> Range:
-    """Return the range to replace, or else the word at the position of the problem."""
+    """Return the range that the suggested fix replaces or, without a fix, the word at the position of the problem."""
     if (mending := problem.mending) is not None:
         start = Position(mending.line, mending.column)
         return Range(start, start._replace(column=mending.column + len(mending.written)))
@@ -48,7 +48,7 @@ def name_range(start: Position, lines: Sequence[str]) -> Range:
 
 
 def _data(problem: Problem) -> dict[str, Any] | None:
-    """Return the data for a quick fix: the replacement, and the text that it replaces."""
+    """Return the data for a quick fix (the replacement, and the text that it replaces); None without a fix."""
     mending = problem.mending
     if mending is None:
         return None
@@ -56,7 +56,10 @@ def _data(problem: Problem) -> dict[str, Any] | None:
 
 
 def build_quick_fix(diagnostic: types.Diagnostic, uri: str, current: str) -> types.CodeAction | None:
-    """Return the fix that inserts the suggested name; None without a suggestion, or if `current` has changed."""
+    """Return the fix that inserts the suggested name; None without a suggestion, or if the text has changed.
+
+    `current` is the text in the range of the diagnostic now.
+    """
     data = diagnostic.data
     if not isinstance(data, dict) or data.get("written") != current or not isinstance(data.get("text"), str):
         return None

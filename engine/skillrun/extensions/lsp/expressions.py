@@ -1,6 +1,6 @@
-"""Parses the expression up to the cursor in a template and infers its type, for completion and hover.
+"""Parses the part of a template's expression before the cursor and infers its type, for completion and hover.
 
-Uses the checker's inference and recorded scopes; the template may be invalid at the cursor.
+Uses the checker's type inference and the scopes that the checker recorded. The template may be invalid at the cursor.
 """
 
 from __future__ import annotations
@@ -36,8 +36,11 @@ _CLOSES: Final = {")": "(", "]": "[", "}": "{"}
 
 @dataclass(frozen=True)
 class ExpressionQuery:
-    """What the cursor can complete after `word`: a field or filter of `owner` (an expression), or, in quotes, the
-    argument `number` of a `function`; `prefix` is the template up to the tag."""
+    """What can be completed at the cursor.
+
+    `word` is the part that is already written. `owner` is the expression before a `.`, `|`, `[` or comparison. If the
+    cursor is in quotes, it may be in argument `number` of a `function`. `prefix` is the template before the tag.
+    """
 
     kind: QueryKind
     word: str
@@ -48,7 +51,7 @@ class ExpressionQuery:
 
 
 def parse_query(text: str, *, bare: bool = False) -> ExpressionQuery | None:
-    """Return the query at the end of a template or bare expression; None outside of expressions."""
+    """Return the query at the end of a template or of a bare expression; None if the end is not in an expression."""
     prefix, expression = ("", text) if bare else _last_tag(text)
     if expression is None:
         return None
@@ -91,7 +94,10 @@ def _query_in_quotes(head: str, inside: str, prefix: str) -> ExpressionQuery | N
 
 
 def _last_tag(text: str) -> tuple[str, str | None]:
-    """Return the text up to the last open tag, and the text inside the tag; None if no tag is open."""
+    """Return the text before the open tag, and the text inside the tag.
+
+    If no tag is open, return the whole text and None.
+    """
     opening: int | None = None
     inside = 0
     for match in _TAG.finditer(text):
@@ -137,7 +143,7 @@ def _commas(text: str) -> int:
 
 
 def trailing_chain(text: str) -> str:
-    """Return the chain of names, fields, items and calls at the end of a text."""
+    """Return the chain of names, fields, items and calls at the end of a text, such as `a.b[0]`."""
     end = place = len(text.rstrip())
     while place:
         sign = text[place - 1]
@@ -154,7 +160,7 @@ def trailing_chain(text: str) -> str:
 
 
 def trailing_operand(text: str) -> str:
-    """Return the expression with its filters at the end of a text: the operand of a following `|`."""
+    """Return the expression at the end of a text, including its filters. A following `|` would apply to it."""
     opening = _open_bracket(text)
     part = text[opening + 1 if opening is not None else 0 :]
     depth, start = 0, 0
@@ -183,7 +189,7 @@ def _is_inside_word(text: str, place: int, sign: str) -> bool:
 
 
 def infer_type(expression: str, names: Mapping[str, Type], prefix: str = "") -> Type:
-    """Return the type of an expression that follows a part of a template, whose names it can use."""
+    """Return the type of an expression. It can use `names`, and the names that the template part `prefix` defines."""
     for start in (prefix, ""):
         try:
             return _probe_type(f"{start}{{{{ {expression} }}}}{_closing_tags(start)}", names)
@@ -193,7 +199,7 @@ def infer_type(expression: str, names: Mapping[str, Type], prefix: str = "") -> 
 
 
 def names_after(prefix: str, names: Mapping[str, Type]) -> Mapping[str, Type]:
-    """Return the names that are defined after a part of a template."""
+    """Return `names`, and the names that the template part `prefix` defines."""
     try:
         probe = _create_probe(f"{prefix}{{{{ 0 }}}}{_closing_tags(prefix)}", names)
         probe.check_statements(probe.template.tree.body)
@@ -203,7 +209,7 @@ def names_after(prefix: str, names: Mapping[str, Type]) -> Mapping[str, Type]:
 
 
 class _Probe(Inference):
-    """Keeps the type of the last printed expression, and the names defined there."""
+    """An inference that keeps the type of the last printed expression, and the names defined at this point."""
 
     last: Type = ANY
     last_names: Mapping[str, Type] | None = None
@@ -225,7 +231,7 @@ def _probe_type(text: str, names: Mapping[str, Type]) -> Type:
 
 
 def _closing_tags(text: str) -> str:
-    """Return the tags that close the open statements at the end of a text."""
+    """Return the tags that close the statements still open at the end of a text."""
     stack: list[str] = []
     for match in _STATEMENT.finditer(text):
         word = match[1]

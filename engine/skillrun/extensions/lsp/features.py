@@ -1,6 +1,6 @@
-"""Implements the LSP requests for completion, hover, definition, references and rename.
+"""Handles the LSP requests for completion, hover, definition, references and rename.
 
-Converts between LSP types and the results of the modules that know the workflow language.
+Other modules know the workflow language; this one converts their results to LSP types.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from skillrun.extensions.lsp.renames import RenameEdit, RenameRefused, rename, r
 from skillrun.extensions.lsp.symbol_index import TextRange, map_offset
 from skillrun.extensions.lsp.workspace import Workspace
 
-FIRST_CHECK: Final = 10.0  # seconds that a request waits for the first check
+FIRST_CHECK: Final = 10.0  # seconds that a request waits for the first check of a project
 TRIGGERS: Final = (".", "|", "'", '"', "[", ":", "@", "/", "{", "#", " ")
-BEFORE_SPACE: Final = tuple(":-|,{[(%=#")  # characters after which a space starts a completion
+BEFORE_SPACE: Final = tuple(":-|,{[(%=#")  # a space starts a completion only after one of these characters
 _REQUEST_FAILED: Final = -32803
 _KINDS: Final = {
     "key": types.CompletionItemKind.Property,
@@ -57,10 +57,10 @@ _KINDS: Final = {
 
 
 class DocumentLocator(Protocol):
-    """Maps documents to projects."""
+    """Finds the project and path of a document, and its URI."""
 
     def find_file(self, uri: str) -> tuple[Workspace, Path] | None:
-        """Return the project and the path of a URI; None if it is not in a project."""
+        """Return the project and the path of a document; None if it is not in a project."""
         ...
 
     def uri(self, path: Path) -> str:
@@ -79,7 +79,7 @@ class DocumentPosition(NamedTuple):
 
 
 class LanguageFeatures:
-    """Handles the requests of an editor about names."""
+    """Handles an editor's requests about names."""
 
     def __init__(self, server: LanguageServer, projects: DocumentLocator) -> None:
         self.server = server
@@ -90,7 +90,7 @@ class LanguageFeatures:
         return self.server.workspace.position_codec
 
     async def resolve_position(self, uri: str, position: types.Position) -> DocumentPosition | None:
-        """Return the position, after the first check of the project; None if the file is not in a project."""
+        """Wait for the first check of the project, and return the position; None if the file is not in a project."""
         place = self.projects.find_file(uri)
         text = place[0].text(place[1]) if place is not None else None
         if place is None or text is None:
@@ -107,7 +107,7 @@ class LanguageFeatures:
         return to_client_range(range_between(text, start, end), text.split("\n"), self.codec)
 
     def locations(self, workspace: Workspace, places: Iterable[TextRange]) -> list[types.Location]:
-        """Return ranges as LSP locations, adjusted to the current texts."""
+        """Return the LSP locations, in the current texts, of ranges from the last check."""
         found = []
         for place in places:
             text = workspace.text(place.path) or ""
@@ -195,7 +195,7 @@ class LanguageFeatures:
         return document_position
 
     def build_workspace_edit(self, workspace: Workspace, renaming: RenameEdit) -> types.WorkspaceEdit:
-        """Return the rename as a workspace edit; refuse file renames if the editor does not support them."""
+        """Return the rename as a workspace edit. Raises an error if it renames a file and the editor cannot do this."""
         capabilities = self.server.client_capabilities.workspace
         able = capabilities.workspace_edit if capabilities is not None else None
         operations = (able.resource_operations if able is not None else None) or ()
@@ -222,23 +222,23 @@ class LanguageFeatures:
 
 
 def require_no_errors(workspace: Workspace) -> None:
-    """Refuse a rename in a project with errors, because invalid files may have further references."""
+    """Raise an error if the project has errors, because invalid files may have references that are not known."""
     problems = workspace.checked.problems if workspace.checked is not None else []
     wrong = next((problem for problem in problems if problem.severity == "error"), None)
     if wrong is not None:
         raise build_rename_error(
-            RenameRefused(f"the project has errors, such as in {wrong.path}:{wrong.line}", "fix them first")
+            RenameRefused(f"the project has errors, for example in {wrong.path}:{wrong.line}", "fix them first")
         )
 
 
 def build_rename_error(refused: RenameRefused) -> JsonRpcException:
-    """Return the error that the editor shows for a refusal."""
+    """Return the error that the editor shows if a rename is refused."""
     reason = f"{refused.message}; {refused.next_step}" if refused.next_step else refused.message
     return JsonRpcException(reason, code=_REQUEST_FAILED)
 
 
 def register_features(server: LanguageServer, projects: DocumentLocator) -> None:
-    """Register the handlers of these requests."""
+    """Register the handlers of the requests about names."""
     features = LanguageFeatures(server, projects)
 
     @server.feature(types.TEXT_DOCUMENT_COMPLETION, types.CompletionOptions(trigger_characters=list(TRIGGERS)))

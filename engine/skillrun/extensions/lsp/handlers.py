@@ -1,4 +1,4 @@
-"""Handles the editor's messages about documents and workspace folders, and its queries."""
+"""Handles the editor's messages about documents and folders, and its requests for outlines and quick fixes."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from skillrun.syntax.source import Mapping, Node, Scalar, Source
 from skillrun.syntax.source import Sequence as List
 from skillrun.syntax.yaml import parse_yaml
 
-DEPTH: Final = 3  # levels of nested keys
-LONGEST: Final = 60  # characters of the detail of a step without an id
+DEPTH: Final = 3  # levels of nested keys in an outline
+LONGEST: Final = 60  # characters of the text shown for a step without an id
 OutlineKind = Literal["key", "step", "section"]
 
 
 class OutlineItem(NamedTuple):
-    """A part of a file, with its full range and the range of its name."""
+    """A part of a file in its outline, with the range of the part and the range of its name."""
 
     name: str
     kind: OutlineKind
@@ -40,7 +40,7 @@ class OutlineItem(NamedTuple):
 
 
 def parse_outline(text: str, *, markdown: bool) -> tuple[OutlineItem, ...]:
-    """Return the parts of a file that can be parsed; `text` has `\\n` line ends."""
+    """Return the outline of a file, as far as the file can be parsed. `text` has `\\n` line ends."""
     source, problems = Source.of(text), Problems.without_limit()
     try:
         if not markdown:
@@ -76,7 +76,7 @@ def _child_items(text: str, node: Node, end: int, depth: int) -> Iterator[Outlin
 
 
 def _step(text: str, node: Node, start: int, end: int, depth: int) -> OutlineItem | None:
-    """Return a step by its id and verb; None if the node is not a step."""
+    """Return the item for a step, named by its id or verb; None if the node is not a step."""
     verb = next((name for name in node.entries if name in VERBS), None) if isinstance(node, Mapping) else None
     if verb is None or not isinstance(node, Mapping):
         return None
@@ -103,7 +103,7 @@ def _sections(text: str, start: int) -> Iterator[OutlineItem]:
 
 
 def _trimmed_end(text: str, start: int, end: int) -> int:
-    """Return the end without trailing blanks, the dash of the next item and closing brackets."""
+    """Return `end` moved before trailing blanks, closing brackets and the dash of the next item."""
     return start + len(text[start:end].rstrip(" \t\n-{,}]["))
 
 
@@ -122,8 +122,8 @@ _KINDS: Final[dict[OutlineKind, types.SymbolKind]] = {
 
 
 def serve(commands: Collection[str], crash_report: CrashReporter) -> None:
-    """Serve an editor over stdin and stdout until it disconnects; other output is redirected to stderr."""
-    logging.getLogger("pygls").setLevel(logging.CRITICAL + 1)  # the server reports errors to the editor itself
+    """Serve an editor over stdin and stdout until it disconnects. Anything else that is printed goes to stderr."""
+    logging.getLogger("pygls").setLevel(logging.CRITICAL + 1)  # the server itself reports errors to the editor
     output = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     server = EditorServer(commands, crash_report)
@@ -176,7 +176,7 @@ def register_folder_handlers(server: EditorServer) -> None:
 
 
 def _folders(server: EditorServer) -> set[str]:
-    """Return the editor's open folders; older editors send a single root instead."""
+    """Return the URIs of the folders that are open in the editor. Older editors send only a single root."""
     folders = {folder.uri for folder in server.workspace.folders.values()}
     return folders or {uri for uri in (server.workspace.root_uri,) if uri}
 
@@ -211,7 +211,7 @@ def register_query_handlers(server: EditorServer) -> None:
 
 
 def _text_in_range(text: str, range_: types.Range, server: EditorServer) -> str:
-    """Return the text in a range of the editor."""
+    """Return the text in a range that the editor sent."""
     own = from_client_range(range_, text.split("\n"), server.workspace.position_codec)
     return text[offset_at(text, own.start) : offset_at(text, own.end)]
 

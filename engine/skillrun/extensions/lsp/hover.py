@@ -1,4 +1,4 @@
-"""Describes the word under the cursor in markdown: its type, fields, uses, or the purpose of a key or filter."""
+"""Describes the word under the cursor in markdown: the type, fields and uses of a name, or the purpose of a key."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _WORD: Final = re.compile(r"[\w-]+")
 
 
 class Hover(NamedTuple):
-    """A hover text for a range."""
+    """A hover text, and the range that it describes."""
 
     start: int
     end: int
@@ -38,7 +38,7 @@ class Hover(NamedTuple):
 
 
 def hover(index: SymbolIndex, path: Path, relative: str, text: str, offset: int) -> Hover | None:
-    """Return the hover text at an offset; None if there is none."""
+    """Return the hover text for the word at an offset; None if there is nothing to say about the word."""
     start, end = _word(text, offset)
     mentions = symbols_at(index, path, relative, text, offset)
     cursor = cursor_at(index, path, relative, text, end)
@@ -90,7 +90,7 @@ def _describe_expression(cursor: Cursor, word: str) -> str:
 
 
 def _describe_symbol(index: SymbolIndex, symbol: Symbol, *, has_type: bool) -> str:
-    """Return the description of a symbol; `has_type`: its type is already shown."""
+    """Return the description of a symbol. `has_type` says that the type is already shown."""
     if symbol.kind in ("input", "state"):
         field = _field(index, symbol)
         if field is None or has_type:
@@ -167,7 +167,7 @@ def _describe_config_key(index: SymbolIndex, symbol: Symbol) -> str:
 
 
 def _describe_local(index: SymbolIndex, symbol: Symbol) -> str:
-    """Return the type and fields of a step's id or a name that is set, in the last scope that has it."""
+    """Return the type and fields of a name that a step sets, or of a step's id, in the last scope with the name."""
     views = [scope for file in index.files.values() for scope in file.scopes if scope.owners.steps == symbol.path]
     type_ = next((scope.names[symbol.name] for scope in reversed(views) if symbol.name in scope.names), None)
     if type_ is None:
@@ -177,7 +177,7 @@ def _describe_local(index: SymbolIndex, symbol: Symbol) -> str:
 
 
 def _describe_uses(index: SymbolIndex, reference: SymbolReference) -> str:
-    """Return the other references to a symbol."""
+    """Return a text that lists the other references to a symbol."""
     places = [
         place for place in find_references(index, reference.symbol, declaring=False) if place != text_range(reference)
     ]

@@ -1,4 +1,4 @@
-"""Lists the names in a library with their descriptions: roles, models, protocols, workflows, skills and configs."""
+"""Lists the names of the roles, models, protocols, workflows, skills and configs in a library, with descriptions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from skillrun.templates.expressions import Value
 
 
 def members(context: CursorContext) -> Iterator[CompletionCandidate]:
-    """Yield roles and their variants; after an `@`, models."""
+    """Yield roles and their variants or, after an `@`, the models that may follow."""
     written = context.place.prefix
     head, at, _ = written.rpartition("@")
     if at:
@@ -26,7 +26,7 @@ def members(context: CursorContext) -> Iterator[CompletionCandidate]:
 
 
 def models(context: CursorContext) -> Iterator[CompletionCandidate]:
-    """Yield tiers, aliases, intents and listed models."""
+    """Yield the tiers, aliases, intents and models that `config/models.yaml` lists."""
     config = context.index.library.config("models")
     data = config.data if config is not None else {}
     for part in ("tiers", "aliases"):
@@ -69,7 +69,7 @@ def workflows(context: CursorContext) -> Iterator[CompletionCandidate]:
 
 
 def skills(*kinds: str, agent: bool = False) -> Callable[[CursorContext], Iterator[CompletionCandidate]]:
-    """Return a function that yields the skill files of these kinds as `area/name`; `agent` adds Agent Skills."""
+    """Return a function that yields the skill files of these kinds as `area/name`. `agent` adds the Agent Skills."""
 
     def provide(context: CursorContext) -> Iterator[CompletionCandidate]:
         library = context.index.library
@@ -87,7 +87,7 @@ def skills(*kinds: str, agent: bool = False) -> Callable[[CursorContext], Iterat
 
 
 def shapes(context: CursorContext) -> Iterator[CompletionCandidate]:
-    """Yield templates with a shape; inside a shape, its types."""
+    """Yield the templates that have a shape or, inside a shape, the types of fields."""
     if context.slot.within and context.slot.name != "record":
         yield from (CompletionCandidate(name, "value") for name in ("string", "integer", "number", "boolean", "any"))
         return
@@ -99,7 +99,7 @@ def shapes(context: CursorContext) -> Iterator[CompletionCandidate]:
 
 
 def configs(context: CursorContext) -> Iterator[CompletionCandidate]:
-    """Yield every config except those of the engine."""
+    """Yield every config except the engine's own."""
     names = context.index.library.names("config")
     yield from (CompletionCandidate(name, "config") for name in names if name not in ("models", "skillrun", "sizes"))
 
@@ -110,7 +110,7 @@ def agent_skills(context: CursorContext) -> Iterator[CompletionCandidate]:
 
 
 def artifacts(context: CursorContext) -> Iterator[CompletionCandidate]:
-    """Yield the files with a literal path that the phases of the workflow write."""
+    """Yield the artifacts that the phases of the workflow write, if their path is literal."""
     workflow, library = context.workflow, context.index.library
     for use in workflow.phases.values() if workflow is not None else ():
         phase = library.phase(use.skill) if library.locate(f"skills/{use.skill}.md") is not None else None
@@ -121,6 +121,6 @@ def artifacts(context: CursorContext) -> Iterator[CompletionCandidate]:
 
 
 def literal_text(value: Value | None) -> str:
-    """Return the text of a literal value; empty for other values."""
+    """Return a value that is a literal text; empty for any other value."""
     given = value.literal if value is not None else None
     return given if isinstance(given, str) else ""

@@ -1,6 +1,6 @@
-"""Positions in a text: lines and columns from 1, columns in characters, as in `Problem`.
+"""Converts between offsets, positions in a text, and positions of the editor.
 
-`client_positions` converts them to the positions of the editor.
+As in `Problem`, lines and columns count from 1, and columns count characters.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from pygls.workspace import PositionCodec
 
 
 class Position(NamedTuple):
-    """A position between two characters; `column` is that of the following character."""
+    """A position between two characters. `column` is the column of the character after it."""
 
     line: int
     column: int
 
 
 class Range(NamedTuple):
-    """A range of a text; `end` is exclusive."""
+    """A range of a text. The range ends before `end`."""
 
     start: Position
     end: Position
@@ -64,7 +64,7 @@ def to_client_range(range_: Range, lines: Sequence[str], codec: PositionCodec) -
 
 
 def from_client_position(position: types.Position, lines: Sequence[str], codec: PositionCodec) -> Position:
-    """Return the position for one of the editor, limited to the end of its line."""
+    """Return the position for a position of the editor. Beyond the end of the line, it is the end of the line."""
     line = _line(lines, position.line + 1)
     column, units = 0, 0
     while units < position.character and column < len(line):

@@ -1,6 +1,6 @@
-"""Resolves names to symbols, and finds the definitions and references of symbols in all files of a project.
+"""Finds the symbols at a position, and the definitions and references of symbols in all files of a project.
 
-Uses the references recorded by the checker, and reads test cases itself, because the checker does not.
+The checker has recorded the references, except those in test cases, which this module reads.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from skillrun.syntax.source import Mapping, Node, Scalar, Sequence, Source
 from skillrun.types.types import identifier
 
 _STEP: Final = re.compile(r"[A-Za-z][\w-]*(?![^#~@])")
-"""A phase or a step in an address, without its pass, item or round."""
+"""Matches a phase or step in an address, if no pass, item or round follows."""
 
 
 def symbols_at(index: SymbolIndex, path: Path, relative: str, text: str, offset: int) -> list[SymbolReference]:
-    """Return the references and declarations at an offset, the innermost first."""
+    """Return the references and declarations at an offset, with the shortest first."""
     indexed_file = index.indexed_file(path)
     references: list[SymbolReference] = []
     if indexed_file is not None:
@@ -48,7 +48,7 @@ def symbols_at(index: SymbolIndex, path: Path, relative: str, text: str, offset:
 
 
 def _is_unchanged(reference: SymbolReference, text: str, shift: int) -> bool:
-    """Whether the text at a recorded reference is unchanged."""
+    """Whether the text at a recorded reference is unchanged. The text has moved by `shift`."""
     start = reference.span.offset
     original = reference.span.source.text[start : start + reference.length]
     return text[start + shift : start + shift + reference.length] == original
@@ -61,7 +61,10 @@ def _declarations_in_path(index: SymbolIndex, path: Path, relative: str) -> Iter
 
 
 def find_definitions(index: SymbolIndex, path: Path, relative: str, text: str, offset: int) -> list[TextRange]:
-    """Return the declarations of the symbol at an offset; for the declaration of a phase, the phase's file."""
+    """Return the declarations of the symbol at an offset.
+
+    At the declaration of a phase, return the phase's file instead.
+    """
     ranges: dict[TextRange, None] = {}
     for reference in symbols_at(index, path, relative, text, offset):
         targets = declaration_ranges(index, reference.symbol)
@@ -79,7 +82,7 @@ def _phase_file(index: SymbolIndex, symbol: Symbol) -> list[TextRange]:
 
 
 def find_references(index: SymbolIndex, symbol: Symbol, *, declaring: bool = True) -> list[TextRange]:
-    """Return all references to a symbol, sorted by file and position; `declaring` includes its declarations."""
+    """Return all references to a symbol, sorted by file and position. `declaring` includes the declarations."""
     declared = {text_range(each) for each in list_declarations(index, symbol.path) if each.symbol == symbol}
     uses = {text_range(each) for each in index.references_to(symbol)}
     uses |= {text_range(each) for each in case_references(index) if each.symbol == symbol}
@@ -89,7 +92,7 @@ def find_references(index: SymbolIndex, symbol: Symbol, *, declaring: bool = Tru
 
 
 def file_symbol(relative: str) -> Symbol | None:
-    """Return the symbol of a whole library file; None for other files."""
+    """Return the symbol that stands for a whole library file; None for any other file."""
     folder, _, rest = relative.partition("/")
     name = rest.rpartition(".")[0]
     match folder:
@@ -112,7 +115,7 @@ def file_symbol(relative: str) -> Symbol | None:
 
 
 def case_references(index: SymbolIndex) -> Iterator[SymbolReference]:
-    """Yield the references from the project's cases to their workflows."""
+    """Yield the references to workflows in the project's test cases."""
     for file in case_files(index.library.project):
         yield from _references_in_case(index, file)
 
@@ -162,7 +165,10 @@ def _name_reference(node: Node, kind: str, library_path: str) -> Iterator[Symbol
 
 
 def _address_references(index: SymbolIndex, name: str, front: Mapping) -> Iterator[SymbolReference]:
-    """Yield the phases and steps in addresses: `workflow/phase/step/…`, or a pattern with only one match."""
+    """Yield the references to phases and steps in the addresses of a case.
+
+    An address is `workflow/phase/step/…`, or a pattern; a name in a pattern counts if only one phase or step has it.
+    """
     workflow = index.workflow(name)
     if workflow is None:
         return
@@ -193,7 +199,7 @@ def _address_references(index: SymbolIndex, name: str, front: Mapping) -> Iterat
 
 
 def _step_symbols(index: SymbolIndex, library_path: str) -> dict[str, Symbol]:
-    """Return the steps of a phase by their ids as written."""
+    """Return the symbols of a phase's steps, keyed by their ids as written."""
     step_references = (
         reference for reference in list_declarations(index, library_path) if reference.symbol.kind == "local"
     )
@@ -204,7 +210,7 @@ def _step_symbols(index: SymbolIndex, library_path: str) -> dict[str, Symbol]:
 
 
 def _address_nodes(front: Mapping) -> Iterator[Scalar]:
-    """Yield the addresses and address patterns of a case, in its replies, prompts and calls."""
+    """Yield the addresses and address patterns in the replies, prompts and calls of a case."""
     replies, expect = front.get("replies"), front.get("expect")
     items = replies.items if isinstance(replies, Sequence) else ()
     nodes: list[Node | None] = [item.get("address") for item in items if isinstance(item, Mapping)]

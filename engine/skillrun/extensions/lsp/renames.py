@@ -1,6 +1,7 @@
-"""Computes the edits of a rename, in all references of the project and in file names.
+"""Computes the edits of a rename: in the declaration, in all references, and in file names. Changes no file.
 
-Refuses incomplete renames with a reason: shipped files, names in use, names known only during a run. Changes no file.
+A rename that would be incomplete or ambiguous is refused with a reason, for example if shipped files use the name, if
+the new name already exists, or if the name is known only during a run.
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ NAME_PATTERNS: Final = {
     "variant": re.compile(r"[A-Za-z0-9][\w-]*", re.ASCII),
     "protocol": re.compile(r"[A-Za-z0-9][\w-]*", re.ASCII),
 }
-"""The kinds of symbols that can be renamed, with the pattern of valid names."""
+"""The kinds of symbols that can be renamed, each with a pattern for valid names."""
 FIXED: Final = {
-    "workflow": "a workflow is named after its file, its command and the folder of its phases: rename those",
+    "workflow": "the name of a workflow is also the name of its file and its phases' folder: rename these manually",
     "skill": "an Agent Skill is named after its folder: rename the folder",
     "config": "a config is named after its file: rename the file, and change `config:` in the workflow",
     "file": "a skill is named after its file: rename the file, and change its references",
@@ -45,19 +46,19 @@ _KINDS: Final = {"local": "name", "key": "key of the config", "state": "variable
 
 
 class RenameRefused(SkillrunError):
-    """The symbol cannot be renamed, or not to this name."""
+    """The symbol cannot be renamed, or cannot get this name."""
 
 
 @dataclass(frozen=True)
 class RenameEdit:
-    """The replacements in files, by offsets, and the files to move."""
+    """The replacements in each file, keyed by start and end offset, and the files to move."""
 
     edits: dict[Path, dict[tuple[int, int], str]] = field(default_factory=dict)
     files: tuple[tuple[Path, Path], ...] = ()
 
 
 def resolve_rename_target(index: SymbolIndex, path: Path, relative: str, text: str, offset: int) -> SymbolReference:
-    """Return the renamable symbol at an offset. Raises RenameRefused."""
+    """Return the reference to the symbol to rename at an offset. Raises RenameRefused if it cannot be renamed."""
     mentions = symbols_at(index, path, relative, text, offset)
     candidates = [reference for reference in mentions if reference.symbol.kind in NAME_PATTERNS]
     if not candidates:
@@ -82,7 +83,7 @@ def _source_text(reference: SymbolReference) -> str:
 
 
 def _check_ownership(index: SymbolIndex, symbol: Symbol, name: str) -> None:
-    """Check that the project owns the declaration and all references. Raises RenameRefused."""
+    """Raise RenameRefused unless the declaration and all references are in files of the project."""
     if symbol.path.startswith("config/models.yaml") or not declaration_ranges(index, symbol):
         raise RenameRefused(f"`{name}` is not declared in this project")
     project = index.library.project
@@ -94,18 +95,20 @@ def _check_ownership(index: SymbolIndex, symbol: Symbol, name: str) -> None:
     if symbol.kind == "key" and last in slot_at("config", tuple(owner.split(".")) if owner else (), ()).keys:
         raise RenameRefused(f"`{name}` is a key of the language")
     if symbol.kind == "key" and Symbol("key", symbol.path, f"{owner}{dot}") in index.indexed_symbols:
-        raise RenameRefused(f"the keys of `{owner}` are read by names known only during a run", "rename it manually")
+        raise RenameRefused(
+            f"the keys of `{owner}` are read by names known only during a run", "rename the key manually"
+        )
 
 
 def _is_shipped(index: SymbolIndex, path: Path) -> bool:
-    """Whether a file is below a root other than the project, unless that root contains the project."""
+    """Whether a file is below a root other than the project. Roots that contain the project do not count."""
     roots = [root.path for root in index.library.roots[1:]]
     project = index.library.project
     return any(path.is_relative_to(root) and not project.is_relative_to(root) for root in roots)
 
 
 def rename(index: SymbolIndex, path: Path, relative: str, text: str, offset: int, name: str) -> RenameEdit:
-    """Return the edits that rename the symbol at an offset. Raises RenameRefused."""
+    """Return the edits that rename the symbol at an offset to `name`. Raises RenameRefused."""
     reference = resolve_rename_target(index, path, relative, text, offset)
     symbol = reference.symbol
     _check_name(index, symbol, name)
@@ -136,13 +139,13 @@ def _check_name(index: SymbolIndex, symbol: Symbol, name: str) -> None:
 
 
 def _declared_name(index: SymbolIndex, symbol: Symbol) -> str:
-    """Return the declared spelling of the name, which may have a `-` for the `_` in expressions."""
+    """Return the name of a symbol as its declaration spells it. It may have `-` where expressions have `_`."""
     declared = (each for each in list_declarations(index, symbol.path) if each.symbol == symbol)
     return next((_source_text(each) for each in declared), "")
 
 
 def _format_name(index: SymbolIndex, place: TextRange, text: str, raw: str, name: str) -> str:
-    """Return the new name as a reference spells it: with `_` for `-` in expressions outside of quotes."""
+    """Return the new name as a reference must spell it. In expressions, but not in quotes, `-` becomes `_`."""
     if text[place.start : place.end] != raw:
         return identifier(name)
     indexed_file = index.indexed_file(place.path)
@@ -152,7 +155,10 @@ def _format_name(index: SymbolIndex, place: TextRange, text: str, raw: str, name
 
 
 def _file_renames(index: SymbolIndex, symbol: Symbol, raw: str, name: str) -> tuple[tuple[Path, Path], ...]:
-    """Return the file to move. Raises RenameRefused if the target exists or the project does not own the file."""
+    """Return the file to move, as old and new path; empty if no file moves.
+
+    Raises RenameRefused if the new path exists, or if the file is not in the project.
+    """
     library_path, new = symbol.path, ""
     if symbol.kind in ("role", "protocol"):
         new = f"{library_path.rpartition('/')[0]}/{name}.md"
@@ -178,7 +184,7 @@ def _file_renames(index: SymbolIndex, symbol: Symbol, raw: str, name: str) -> tu
 def _rename_role_field(
     index: SymbolIndex, symbol: Symbol, name: str, edits: dict[Path, dict[tuple[int, int], str]]
 ) -> None:
-    """Rename the `name:` in the role's own file."""
+    """Add an edit of `name:` in the role's own file."""
     front = index.front(symbol.path)
     node = front.get("name") if front is not None else None
     if isinstance(node, Scalar) and node.text is not None:

@@ -1,6 +1,6 @@
-"""The language server: tracks open documents, checks their projects and publishes diagnostics.
+"""Tracks the documents that are open in an editor, checks their projects and publishes diagnostics.
 
-The message handlers are in `handlers`. Starts no process and runs no workflow.
+The message handlers are in `handlers`. The server starts no process and runs no workflow.
 """
 
 from __future__ import annotations
@@ -25,14 +25,16 @@ from skillrun.library.roots import enclosing_project
 from skillrun.syntax.diagnostics import Problem
 from skillrun.version import __version__
 
-SETTLE_SECONDS: Final = 0.005  # seconds without a change before a check starts, because one rename changes many files
+SETTLE_SECONDS: Final = (
+    0.005  # a check starts after so many seconds without a change, because one rename changes many files
+)
 UNREADABLE: Final = "skillrun could not read a message from the editor and ignored it"
 
 CrashReporter = Callable[[Exception], str]
 
 
 class ProjectFile(NamedTuple):
-    """A file in its project."""
+    """A file, and the project that contains it."""
 
     workspace: Workspace
     path: Path
@@ -44,7 +46,7 @@ class ProjectFile(NamedTuple):
 
 @dataclass
 class ProjectCheck:
-    """A project with its check: the published diagnostics, and whether something has changed."""
+    """A project and the state of its checks: the published diagnostics, and whether something has changed since."""
 
     workspace: Workspace
     changed: asyncio.Event = field(default_factory=asyncio.Event)
@@ -53,7 +55,7 @@ class ProjectCheck:
 
 
 class EditorServer(LanguageServer):
-    """Serves one editor, with any number of projects."""
+    """The server for one editor, which may have any number of projects open."""
 
     def __init__(self, commands: Collection[str], crash_report: CrashReporter) -> None:
         """`commands` are names that workflows cannot have; `crash_report` returns the message for an internal error."""
@@ -62,12 +64,12 @@ class EditorServer(LanguageServer):
         self.crash_report = crash_report
         self.projects: dict[Path, ProjectCheck] = {}
         self.workspace_projects: set[Path] = set()
-        self.open_documents: dict[str, ProjectFile | None] = {}  # by URI
+        self.open_documents: dict[str, ProjectFile | None] = {}  # keyed by URI
 
     # where files are
 
     def find_file(self, uri: str) -> ProjectFile | None:
-        """Return the file of a URI, in its project; None if it is not in a project."""
+        """Return the file of a URI and its project; None if the file is not in a project."""
         if uri in self.open_documents:
             return self.open_documents[uri]
         name = to_fs_path(uri) if uri.startswith("file:") else None
@@ -78,7 +80,7 @@ class EditorServer(LanguageServer):
         return ProjectFile(self.get_project_check(root).workspace, root / Path(name).relative_to(project))
 
     def uri(self, path: Path) -> str:
-        """Return the URI of a file: the editor's spelling if it is open, otherwise the standard one."""
+        """Return the URI of a file. If the file is open, this is the URI that the editor uses."""
         opened = (uri for uri, place in self.open_documents.items() if place is not None and place.path == path)
         return next(opened, None) or from_fs_path(str(path)) or ""
 
@@ -92,7 +94,7 @@ class EditorServer(LanguageServer):
     # what changes
 
     def set_workspace_folders(self, folders: Iterable[str]) -> None:
-        """Check the projects of these folders, even without open documents, and drop unused projects."""
+        """Check the projects of these folders, even if no document in them is open, and drop other unused projects."""
         paths = (to_fs_path(uri) for uri in folders)
         projects = (enclosing_project(Path(path)) for path in paths if path is not None)
         self.workspace_projects = {project.resolve() for project in projects if project is not None}
@@ -103,7 +105,7 @@ class EditorServer(LanguageServer):
                 self._end(checking)
 
     def update_document(self, uri: str) -> None:
-        """Use the editor's text of a document."""
+        """Use the editor's text of a document instead of the text on disk."""
         if uri not in self.open_documents:
             self.open_documents[uri] = self.find_file(uri)
             if self.open_documents[uri] is None and uri.startswith("file:"):
@@ -114,7 +116,7 @@ class EditorServer(LanguageServer):
             self.get_project_check(place.workspace.project).changed.set()
 
     def close_document(self, uri: str) -> None:
-        """Use the file on disk again, and drop its project if no document of it is open."""
+        """Use the text on disk again. Drop the project if no other document in it is open."""
         place = self.open_documents.pop(uri, None)
         if place is None:
             return
@@ -134,7 +136,7 @@ class EditorServer(LanguageServer):
         self._publish(checking, {}, {})
 
     def invalidate(self) -> None:
-        """Recheck all projects after a change on disk."""
+        """Check all projects again, after a change on disk."""
         for checking in self.projects.values():
             checking.workspace.invalidate()
             checking.changed.set()
@@ -142,7 +144,7 @@ class EditorServer(LanguageServer):
     # checks and messages
 
     async def _check_loop(self, checking: ProjectCheck) -> None:
-        """Check a project whenever its changes settle, until the server ends."""
+        """Check a project each time it has changed and the changes have settled, until the server ends."""
         while True:
             await checking.changed.wait()
             while checking.changed.is_set():
@@ -162,7 +164,7 @@ class EditorServer(LanguageServer):
     def _publish(
         self, checking: ProjectCheck, problems: Mapping[Path, list[Problem]], versions: Mapping[str, int | None]
     ) -> None:
-        """Publish all problems, and clear open files and files that had problems."""
+        """Publish all problems, and clear the diagnostics of open files and of files that no longer have problems."""
         codec = self.workspace.position_codec
         published: dict[Path, types.PublishDiagnosticsParams] = {}
         for path in {*problems, *checking.workspace.unsaved, *checking.published}:
@@ -179,7 +181,7 @@ class EditorServer(LanguageServer):
         checking.published = published
 
     def _related_location(self, checking: ProjectCheck, problem: Problem) -> types.Location | None:
-        """Return the location of the related name of a problem."""
+        """Return the location of the other place that a problem refers to; None if it refers to no other."""
         if problem.elsewhere is None:
             return None
         path, position = checking.workspace.resolve_label(problem.elsewhere.path), Position(*problem.elsewhere[1:])
@@ -188,13 +190,13 @@ class EditorServer(LanguageServer):
         return types.Location(self.uri(path), range_)
 
     def log(self, message: str) -> None:
-        """Write a line to the editor's log of this server."""
+        """Write a line to the log that the editor keeps of this server."""
         self.window_log_message(types.LogMessageParams(types.MessageType.Info, message))
 
     def report_server_error(self, error: Exception, source: type[PyglsError | JsonRpcException]) -> None:
-        """Show an unreadable message or an internal error in the editor."""
+        """Show in the editor that a message was unreadable, or that an internal error occurred."""
         is_refusal = isinstance(error, JsonRpcException) and not isinstance(error, JsonRpcInternalError)
-        if source is FeatureRequestError and is_refusal:  # the response has the reason
+        if source is FeatureRequestError and is_refusal:  # the response contains the reason
             return
         if source is JsonRpcException:  # the message could not be parsed
             message = UNREADABLE

@@ -1,6 +1,6 @@
-"""Determines the keys, items or value that a position in a file takes, from the tables that the parser uses.
+"""Determines which keys, items or value a position in a file takes, from the tables that the parser uses.
 
-Depends only on the path from the top of the file; other modules provide the names.
+The result depends only on the path from the top of the file. Other modules provide the names that fit there.
 """
 
 from __future__ import annotations
@@ -38,16 +38,17 @@ from skillrun.types import fields
 Path = tuple[str | int, ...]
 NO_KEYS: Final[Keys] = MappingProxyType({})
 BEGINNING: Final[Keys] = {**{name: verb.main for name, verb in VERBS.items()}, **STEP_KEYS}
-"""The keys of a step without a verb: the verbs, and the keys that every step can have."""
+"""The keys that a step without a verb can get: the verbs, and the keys that every step can have."""
 _ANY_STEP: Final[Keys] = {name: key for keys in VERB_KEYS.values() for name, key in keys.items()}
 
 
 @dataclass(frozen=True)
 class CompletionSlot:
-    """What a position takes: a mapping with these `keys`, a mapping from the author's names to `named`, a list of
-    `items`, or the value of the `key` called `name`.
+    """What a position takes.
 
-    `verb` is the verb of the enclosing step; `within` is the path inside the author's value of that key.
+    It may take a mapping with these `keys`, a mapping whose keys are names chosen by the author and whose values are
+    `named`, a list of `items`, or the value of the `key` called `name`. `verb` is the verb of the enclosing step.
+    `within` is the path from the value of the key to the position.
     """
 
     keys: Keys = field(default_factory=dict)
@@ -61,7 +62,10 @@ class CompletionSlot:
 
 
 def file_kind(relative: str, top: Around) -> str:
-    """Return the kind of a file, from its path in the project and its `kind:`; empty for other files."""
+    """Return the kind of a file, which depends on its path in the project and its `kind:`.
+
+    Empty if the file is not part of a library or a test case.
+    """
     folder, _, rest = relative.partition("/")
     if folder == "skills":
         return "skill" if rest.endswith("/SKILL.md") else top.get("kind", "") or "skill file"
@@ -70,7 +74,10 @@ def file_kind(relative: str, top: Around) -> str:
 
 
 def slot_at(kind: str, path: Path, keys_by_level: tuple[Around, ...]) -> CompletionSlot:
-    """Return the slot at a path in a file of the kind; `keys_by_level` are the keys of the enclosing mappings."""
+    """Return the slot at a path in a file of this kind.
+
+    `keys_by_level` are the keys of the enclosing mappings, outermost first.
+    """
     slot = _TOPS.get(kind, CompletionSlot())
     mappings = iter(keys_by_level)
     for step in path:
@@ -80,7 +87,7 @@ def slot_at(kind: str, path: Path, keys_by_level: tuple[Around, ...]) -> Complet
 
 
 def _slot_of_mapping(slot: CompletionSlot, keys: Around) -> CompletionSlot:
-    """Return the slot of a mapping with these keys; the keys of a step depend on its verb."""
+    """Return the slot of a mapping that has these keys. If it is a step, its possible keys depend on the verb."""
     if not slot.is_step:
         return slot
     verb = next((key for key in keys if key in VERBS), "")
@@ -130,7 +137,7 @@ _SLOTS: Final[Mapping[str, Callable[[], CompletionSlot]]] = {
     **{f"models.{name}": partial(_records, keys) for name, keys in TABLES.items()},
     **{f"models.{name}": partial(CompletionSlot, keys) for name, keys in RECORDS.items()},
 }
-"""The slots of values, by the kind of the key, or by its parent and name."""
+"""The slots of values, keyed by the kind of the key, or by the parent and the name of the key."""
 
 CONFIG_KEYS: Final[Keys] = {
     "breakers": Key("anything", "counters of failures, and what happens at their limits"),
@@ -139,10 +146,12 @@ CONFIG_KEYS: Final[Keys] = {
     "was": Key("anything", "the earlier paths of keys, by their current paths"),
 }
 MODELS_KEYS: Final[Keys] = {
-    "tiers": Key("anything", "what roles ask for, with the model for each"),
+    "tiers": Key("anything", "the tiers that roles ask for, with the model for each"),
     "aliases": Key("anything", "short names, with the model for each"),
     "elsewhere": Key("anything", "tiers whose model comes from a different provider than they name"),
-    "prefer": Key("anything", "the providers that replace one without an API key; the first with a key is used"),
+    "prefer": Key(
+        "anything", "the providers to use instead of a provider without an API key; the first with a key is used"
+    ),
     "intents": Key("anything", "names for the newest model of a provider that matches a pattern"),
     "providers": Key("anything", "the providers, with the address and protocol of each"),
     "models": Key("anything", "context windows and prices, by `provider:name`"),

@@ -1,6 +1,6 @@
-"""Indexes the symbols of a project: the references and scopes of each file at its last successful check.
+"""Indexes the symbols of a project: the references and scopes that the last successful check found in each file.
 
-An invalid file keeps its earlier entries, so that completion works while it is edited.
+An invalid file keeps its earlier entries, so that completion works while the file is edited.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from skillrun.syntax.source import Source, Span
 
 
 class TextRange(NamedTuple):
-    """A range of a file, by offsets in the text of the last check."""
+    """A range of a file, given by offsets in the text that was last checked."""
 
     path: Path
     start: int
@@ -29,20 +29,24 @@ class TextRange(NamedTuple):
 
 @dataclass(frozen=True)
 class IndexedFile:
-    """The references and scopes of a file at its last successful check."""
+    """A file with the references and scopes that its last successful check found."""
 
     source: Source
     references: tuple[SymbolReference, ...]
     scopes: tuple[ScopeRange, ...]
 
     def references_at(self, offset: int) -> Iterator[SymbolReference]:
-        """Yield the references at an offset; both ends of a name count."""
+        """Yield the references at an offset. An offset at either end of a name counts."""
         for reference in self.references:
             if reference.span.offset <= offset <= reference.span.offset + reference.length:
                 yield reference
 
     def scope_at(self, offset: int, step: str = "") -> ScopeRange | None:
-        """Return the scope at an offset: of the innermost template, or else of the step, or the nearest above."""
+        """Return the scope at an offset; None if the file has no scopes.
+
+        It is the scope of the innermost template at the offset. If the offset is not in a template, it is the scope of
+        the named step or, without a name, the nearest scope above.
+        """
         enclosing_scopes = [
             scope for scope in self.scopes if scope.start <= offset <= scope.end and scope.start < scope.end
         ]
@@ -56,7 +60,7 @@ class IndexedFile:
 
 @dataclass
 class SymbolIndex:
-    """The current library and the results of checks; `update` adds those of a new check."""
+    """The current library and the results of checks. `update` adds the results of a new check."""
 
     library: Library
     files: dict[Path, IndexedFile] = field(default_factory=dict)
@@ -66,12 +70,12 @@ class SymbolIndex:
     _references_by_symbol: tuple[Mapping[Path, IndexedFile], dict[Symbol, list[SymbolReference]]] = (
         {},
         {},
-    )  # the files that were indexed, and the result
+    )  # the files, and the references found in them
 
     def update(self, sightings: Iterable[SymbolTable]) -> None:
-        """Add the results of a check; files that it did not read keep their entries.
+        """Add the results of a check. Files that the check did not read keep their entries.
 
-        Can be called in another thread: concurrent readers see the earlier entries.
+        Can be called in another thread. Concurrent readers then see the earlier entries.
         """
         tables = list(sightings)
         references: dict[Source, dict[SymbolReference, None]] = defaultdict(dict)
@@ -92,7 +96,7 @@ class SymbolIndex:
         self.files = files
 
     def indexed_file(self, path: Path) -> IndexedFile | None:
-        """Return the entry of a file; None if it was never read."""
+        """Return the entry of a file; None if no check has read the file."""
         return self.files.get(path)
 
     def references_to(self, symbol: Symbol) -> list[SymbolReference]:
@@ -107,7 +111,10 @@ class SymbolIndex:
         return by_thing.get(symbol, [])
 
     def front(self, library_path: str) -> Node | None:
-        """Return the frontmatter of a library file, or the first layer of a config, or their last valid version."""
+        """Return the frontmatter of a library file, or the first layer of a config.
+
+        If it is invalid now, return the last valid version; None if it was never valid.
+        """
         library = self.library
         found: Node | None = None
         folder, _, name = library_path.partition("/")
@@ -131,19 +138,19 @@ class SymbolIndex:
         return self.fronts.get(library_path)
 
     def layers(self, name: str) -> tuple[Node, ...]:
-        """Return the layers of a config, by precedence."""
+        """Return the layers of a config, in order of precedence."""
         config = self.library.config(name)
         return config.layers if config is not None else ()
 
     def workflow(self, name: str) -> Workflow | None:
-        """Return a workflow, or its last readable version."""
+        """Return a workflow. If it is invalid now, return the last valid version; None if it was never valid."""
         workflow = self.library.workflow(name) if self.library.locate(f"workflows/{name}.md") is not None else None
         if workflow is not None:
             self.workflows[name] = workflow
         return self.workflows.get(name)
 
     def file_start(self, library_path: str) -> Span | None:
-        """Return the start of a library file; None if it does not exist."""
+        """Return the start of a library file; None if the file does not exist."""
         place = self.library.locate(library_path)
         if place is None:
             return None
@@ -155,7 +162,10 @@ class SymbolIndex:
 
 
 def map_offset(before: str, now: str, offset: int) -> int:
-    """Return the offset in the text `before` for one in the text `now`, assuming a single edit between them."""
+    """Return the offset in the text `before` that corresponds to an offset in the text `now`.
+
+    Assumes that a single edit changed `before` to `now`.
+    """
     if before == now:
         return offset
     start = _common_prefix_length(before, now)

@@ -1,6 +1,6 @@
-"""The state of a project in the editor: its files, unsaved changes and check results.
+"""Keeps the state of a project that is open in an editor: its files, unsaved changes and check results.
 
-Is independent of LSP.
+This module does not depend on LSP.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ from skillrun.syntax.source import normalize_newlines
 
 
 class CheckedCase(NamedTuple):
-    """A checked case: the stamp of its file or its unsaved text, the check of its workflow, and its problems."""
+    """The problems of a checked case, with what they depend on.
+
+    `stamp` identifies the version of the file, or is the unsaved text. `part` is the check of the workflow.
+    """
 
     stamp: object
     part: CheckedPart | None
@@ -31,13 +34,13 @@ class CheckedCase(NamedTuple):
 
 @dataclass
 class CheckedCases:
-    """The checked cases of a project; a result is kept until something it depends on changes."""
+    """The checked cases of a project. A result is kept until something that it depends on changes."""
 
     project: Path
     cases: dict[Path, CheckedCase] = field(default_factory=dict)
 
     def problems(self, parts: Mapping[str, CheckedPart], unsaved: Mapping[Path, str]) -> Iterator[Problem]:
-        """Yield the problems of all cases, including those of unknown workflows."""
+        """Yield the problems of all cases, including cases whose workflow is unknown."""
         cases: dict[Path, CheckedCase] = {}
         for file in self._files(unsaved):
             before, part = self.cases.get(file.path), parts.get(file.workflow)
@@ -51,7 +54,7 @@ class CheckedCases:
         self.cases = cases
 
     def _files(self, unsaved: Mapping[Path, str]) -> Iterator[CaseFile]:
-        """Yield the cases on disk and the new, unsaved ones."""
+        """Yield the cases on disk, and new cases that are not saved yet."""
         files = {file.path: file for file in case_files(self.project)}
         for path in unsaved:
             if path.is_relative_to(self.project) and is_case_file(path.relative_to(self.project)):
@@ -70,19 +73,20 @@ def _stamp(path: Path, unsaved: Mapping[Path, str]) -> object:
     return status.st_mtime_ns, status.st_size, status.st_ino
 
 
-DEPTHS: Final = (2, 3)  # of a library file below its project
+DEPTHS: Final = (2, 3)  # how many levels below its project a library file can be
 
 
 class Workspace:
-    """One project. Check results are from the last check; reads return the newest files.
+    """One project. Check results are from the last check, but files are read in their newest version.
 
     `programs` has the last valid program of each workflow, for completion while a file is invalid.
     """
 
     def __init__(self, project: Path, commands: Collection[str] = (), sibling: Workspace | None = None) -> None:
-        """`project` is its folder with symbolic links resolved; `commands` are names that workflows cannot have.
+        """Create the workspace of the folder `project`, whose path must have no symbolic links.
 
-        Files that the `sibling` has read, such as the shipped ones, are not read again.
+        `commands` are names that workflows cannot have. Files that the `sibling` has read, such as the shipped files,
+        are not read again.
         """
         self.project = project
         self.commands = commands
@@ -92,13 +96,16 @@ class Workspace:
         self._cases = CheckedCases(project)
         self._changes = 0
         read = sibling.library if sibling is not None else None
-        self._opened = (-1, Library(search_path(project), read))  # the number of changes, and the library then
+        self._opened = (
+            -1,
+            Library(search_path(project), read),
+        )  # a number of changes, and the library after so many changes
         self._read = (-1, self._opened[1])
         self._index = SymbolIndex(self._opened[1])
 
     @property
     def library(self) -> Library:
-        """The library of the current files. Its problems are those of reading, not of a check."""
+        """The library of the current files. Its problems are from reading the files, not from a check."""
         changes = self._changes
         if self._read[0] != changes:
             self._read = changes, self._load_latest().fork()
@@ -118,12 +125,12 @@ class Workspace:
         return library
 
     def edit(self, path: Path, text: str) -> None:
-        """Use this text for the file instead of the one on disk."""
+        """Use this text for a file instead of the text on disk."""
         self.unsaved[path] = normalize_newlines(text)
         self.invalidate()
 
     def forget(self, path: Path) -> None:
-        """Use the file on disk again."""
+        """Use the text on disk for a file again."""
         self.unsaved.pop(path, None)
         self.invalidate()
 
@@ -141,7 +148,7 @@ class Workspace:
             return None
 
     def relative(self, path: Path) -> str:
-        """Return the path of a file below its root, such as `skills/plan/research.md`; empty if it is in none."""
+        """Return the path of a file below its root, such as `skills/plan/research.md`; empty if no root contains it."""
         roots = (root.path for root in self.library.roots)
         below = (path.relative_to(root).as_posix() for root in (self.project, *roots) if path.is_relative_to(root))
         return next(below, "")
@@ -154,9 +161,9 @@ class Workspace:
         return self.project / label
 
     def check(self, outdated: Callable[[], bool] = lambda: False) -> Mapping[Path, list[Problem]]:
-        """Check the project, and return the problems by path. Raises CheckOutdated if `outdated` returns true.
+        """Check the project, and return the problems keyed by path. Raises CheckOutdated if `outdated` returns true.
 
-        Can be called in a separate thread, but not concurrently.
+        Can be called in a separate thread, but not in two threads at the same time.
         """
         library = self._load_latest()
         checked = self.checked = recheck(library, self.commands, self.checked, outdated)
@@ -169,7 +176,10 @@ class Workspace:
 
 
 def find_project(path: Path) -> Path | None:
-    """Return the project folder of a file, which may be the first of its project; None if it has none."""
+    """Return the project folder of a file; None if the file is not in a project.
+
+    A file in a folder such as `workflows/` makes the parent a project, even if the project has no other file.
+    """
     project = enclosing_project(path.parent)
     if project is not None:
         return project

@@ -1,1 +1,1 @@
-"""Outlines of source code with tree-sitter. Without its packages, only text files have outlines."""
+"""Outlines source code with tree-sitter. If its packages are not installed, only text files have outlines."""

@@ -1,7 +1,7 @@
-"""The languages with outlines: the grammar of each, and the query for its definitions.
+"""Defines the languages that have outlines: the grammar of each language, and the query that finds definitions.
 
-Each grammar is a separate package. In a query, `@holder` is a definition whose nested definitions are listed (a class,
-a module), `@leaf` one that is not searched for more (a function).
+Each grammar is a separate package. In a query, `@holder` marks a definition whose nested definitions are listed too (a
+class, a module), and `@leaf` a definition whose content is not searched (a function).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from skillrun.repository.headings import ending_of
 
 @dataclass(frozen=True)
 class Grammar:
-    """The module of a grammar, the query for definitions, and the module's function that returns the grammar."""
+    """A grammar: its Python module, the query for definitions, and the module's function that returns the grammar."""
 
     module: str
     definitions: str
@@ -122,7 +122,10 @@ _BY_PROGRAM: Final = {"python": PYTHON, "node": JAVASCRIPT, "ruby": RUBY, "php":
 
 
 def detect_grammar(name: str, content: bytes) -> Grammar | None:
-    """Return the grammar of a file, by its extension or, without one, by the program in its `#!` line."""
+    """Return the grammar for a file; None if its language has no outlines.
+
+    The file's extension decides or, if it has none, the program in its `#!` line.
+    """
     extension = ending_of(name)
     if extension:
         return _BY_EXTENSION.get(extension)

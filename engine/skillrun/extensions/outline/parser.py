@@ -1,6 +1,7 @@
-"""Finds the definitions of a source file in a separate process: files are untrusted, and grammars are native code.
+"""Finds the definitions in a source file.
 
-The process has limited time and memory, no keys in its environment, and runs in `/`. A crash costs one outline.
+Files are untrusted and grammars are native code, so a separate process does the work. It has limited time and memory,
+no keys in its environment, and runs in `/`. If it crashes, only one outline is lost.
 """
 
 from __future__ import annotations
@@ -19,16 +20,16 @@ from skillrun.extensions.outline import parser_process
 from skillrun.extensions.outline.grammars import SUFFIXES, Grammar, detect_grammar
 from skillrun.repository.definitions import Definition, NoOutline
 
-MAX_REPLY_BYTES: Final = 16_000_000  # bytes
+MAX_REPLY_BYTES: Final = 16_000_000
 INHERITED_VARIABLES: Final = (
     "LD_LIBRARY_PATH",
     "DYLD_LIBRARY_PATH",
-)  # environment variables without which Python may not start
-MAX_CRASHES: Final = 3  # crashes after which no process is started
+)  # Python may not start without these environment variables
+MAX_CRASHES: Final = 3  # after so many crashes, no process is started
 
 
 class DefinitionParser:
-    """Finds definitions until `deadline`, by the monotonic clock."""
+    """Finds definitions until `deadline`, a time of the monotonic clock."""
 
     suffixes = SUFFIXES
 
@@ -47,7 +48,10 @@ class DefinitionParser:
         return detect_grammar(name, content) is not None
 
     def definitions(self, name: str, content: bytes) -> list[Definition]:
-        """Return the definitions of a file in a supported language, in order. Raises NoOutline and TimeoutError."""
+        """Return the definitions in a file, in order. The file's language must be supported.
+
+        Raises NoOutline and TimeoutError.
+        """
         grammar = detect_grammar(name, content)
         assert grammar is not None
         reply = self._request(grammar, content)

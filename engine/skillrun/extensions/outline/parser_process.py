@@ -1,7 +1,7 @@
 """A separate program that finds definitions for `parser.py`, so that a crash in a grammar ends only this process.
 
-Reads a line of JSON and the bytes that it announces, and writes a line of JSON, until its input ends. Imports nothing
-of skillrun, since it is started by file name. The system limits its time and memory.
+A request is a line of JSON followed by the bytes of a file; the reply is a line of JSON. The program ends when its
+input ends. It imports nothing of skillrun, since it is started by file name. The system limits its time and memory.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def main() -> None:
     while line := sys.stdin.buffer.readline():
         request = json.loads(line)
         content = sys.stdin.buffer.read(request["bytes"])
-        signal.setitimer(signal.ITIMER_REAL, SECONDS)  # SIGALRM has no handler, so it ends the process
+        signal.setitimer(signal.ITIMER_REAL, SECONDS)  # SIGALRM has no handler, so the signal ends the process
         reply = _handle_request(request, content)
         signal.setitimer(signal.ITIMER_REAL, 0)
         sys.stdout.buffer.write(json.dumps(reply).encode() + b"\n")
@@ -44,7 +44,9 @@ def _handle_request(request: dict[str, Any], content: bytes) -> dict[str, Any]:
     nodes = [(node, True) for node in captures.get("holder", ())] + [(node, False) for node in captures.get("leaf", ())]
     nodes.sort(key=lambda pair: (pair[0].start_byte, -pair[0].end_byte))
     definitions: list[tuple[int, int, int, str]] = []
-    enclosing: list[tuple[int, bool]] = []  # the end of each enclosing definition, and whether it is searched
+    enclosing: list[
+        tuple[int, bool]
+    ] = []  # the end of each enclosing definition, and whether its nested definitions are listed
     for node, is_holder in nodes:
         while enclosing and node.start_byte >= enclosing[-1][0]:
             enclosing.pop()
@@ -67,7 +69,7 @@ def _load_parser(module: str, function: str, definitions: str) -> tuple[Any, Any
 
 
 def _line_range(node: Any) -> tuple[int, int]:
-    """Return the first and the last line of a definition, decorators included."""
+    """Return the first and the last line of a definition, including decorators."""
     parent = node.parent
     first = parent if parent is not None and parent.type == "decorated_definition" else node
     last = node.end_point[0] + (node.end_point[1] > 0)
@@ -75,7 +77,7 @@ def _line_range(node: Any) -> tuple[int, int]:
 
 
 def _header(node: Any, content: bytes) -> str:
-    """Return the source of a definition before its body, on one line."""
+    """Return the part of a definition before its body, on one line."""
     value = node.child_by_field_name("value") or node.child_by_field_name("right") or node
     body = value.child_by_field_name("body")
     end = body.start_byte if body is not None else node.end_byte

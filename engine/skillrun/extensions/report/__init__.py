@@ -1,4 +1,4 @@
-"""`skillrun report`, a run as one self-contained HTML file, and `skillrun diff`, the comparison of two runs.
+"""`skillrun report` writes a run as one self-contained HTML file; `skillrun diff` compares two runs.
 
-Formats what `cli.run_summary` and `cli.call_selection` read from a run.
+Both format the data that `cli.run_summary` and `cli.call_selection` read.
 """

@@ -1,4 +1,4 @@
-"""Prepares a run's calls for a report: by phase and step, with texts that were sent several times shown once."""
+"""Prepares a run's calls for a report, grouped by phase and step. A text that was sent several times is shown once."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from skillrun.store.conversations import PER_ROUND_SUFFIX, Conversation, Convers
 from skillrun.structured_output.values import parse_reply
 
 COLOURS: Final = 8
-MAX_PREVIEW_CHARS: Final = 220  # characters of a reply in its summary line
+MAX_PREVIEW_CHARS: Final = 220  # characters of a reply that its summary line shows
 MAX_UNFOLDED_CHARS: Final = 700  # longer replies are collapsed
 MIN_DOCUMENT_CHARS: Final = 200  # shorter documents are not recognized in replies
 
-_MARKS: Final = str.maketrans({"#": " ", "*": "", "`": "", "|": " "})  # markdown signs that a preview does not need
+_MARKS: Final = str.maketrans({"#": " ", "*": "", "`": "", "|": " "})  # markdown signs that a preview replaces or drops
 
 
 @dataclass(frozen=True)
 class PartView:
-    """A part of a prompt or a tool result: its text, or the anchor of that text."""
+    """A part of a prompt, or a tool result: its text or, if the page shows the text already, the anchor there."""
 
     title: str
     tokens: int
@@ -47,7 +47,10 @@ class ToolView:
 
 @dataclass(frozen=True)
 class TurnView:
-    """A turn: its reply as text or `value`; `document` names the document of the run that the reply begins with."""
+    """A turn. Its reply is in `text` or, if structured, in `value`.
+
+    If the reply begins with the text of a document of the run, `document` names the document.
+    """
 
     number: int
     status: str
@@ -64,7 +67,7 @@ class TurnView:
 
 @dataclass(frozen=True)
 class ChangeView:
-    """The difference of a prompt part or reply: its lines, or their anchor."""
+    """How a prompt part or reply changed: the lines of the difference, or the anchor where the page shows them."""
 
     title: str
     lines: Sequence[str]
@@ -79,7 +82,7 @@ class CallView:
     conversation: Conversation
     member: str
     note: str
-    """The attempt or prompt number, if a round had several."""
+    """The numbers of the attempt and the prompt, if there were several."""
     colour: int
     letters: str
     status: str
@@ -93,7 +96,7 @@ class CallView:
     turns: Sequence[TurnView]
     dropped: str
     changes: Sequence[ChangeView]
-    """Changes since the previous prompt at this address, and since its reply."""
+    """How the prompt and the reply changed since the previous prompt at this address."""
 
     @property
     def prompt_tokens(self) -> int:
@@ -102,7 +105,7 @@ class CallView:
 
 @dataclass(frozen=True)
 class StepView:
-    """The calls of a step. `turns`: its consecutive turns, each with the calls of one or several members."""
+    """The calls of a step. `turns` lists the names of its turns, each with the calls of one or more members."""
 
     name: str
     turns: Sequence[tuple[str, Sequence[CallView]]]
@@ -117,7 +120,7 @@ class StepView:
 
 
 class ReportCalls:
-    """All calls of a run and their shared texts."""
+    """All calls of a run, and the texts that several calls share."""
 
     def __init__(self, calls: RunCalls, documents: Sequence[ReportDocument]) -> None:
         self.shared = SharedTexts()
@@ -145,7 +148,10 @@ class ReportCalls:
                 self._anchors_by_address.setdefault(turn.address, []).append(view.anchor)
 
     def anchor_of(self, address: str, number: int) -> str:
-        """Return the anchor of the `number`-th call at an address, or the last; empty without calls."""
+        """Return the anchor of the `number`-th call at an address, or of the last if there are fewer.
+
+        Empty for an address without calls.
+        """
         anchors = self._anchors_by_address.get(address, [])
         return anchors[min(number, len(anchors)) - 1] if anchors else ""
 
@@ -153,7 +159,7 @@ class ReportCalls:
         return self._colours.setdefault(member, len(self._colours) % COLOURS)
 
     def letters_of(self, member: str) -> str:
-        """Return two letters for a member, unique while unused combinations remain."""
+        """Return two letters that stand for a member. Members share letters only if all combinations are used."""
         if member not in self._letters:
             self._letters[member] = _choose_letters(member, set(self._letters.values()))
         return self._letters[member]
@@ -236,7 +242,10 @@ class ReportCalls:
         )
 
     def _split_document(self, text: str) -> tuple[str, str]:
-        """Return the document that a reply begins with, to be linked instead of repeated, and the rest."""
+        """Return the name of the document that a reply begins with, and the rest of the reply.
+
+        The page links to the document instead of repeating the text.
+        """
         for content, name in self._documents.items():
             if text.strip().startswith(content):
                 return name, text.strip()[len(content) :].strip()
@@ -252,20 +261,23 @@ class ReportCalls:
 
 
 def round_of(conversation: Conversation) -> int:
-    """Return the run's round in which the conversation started; rounds of inline workflows follow after a dot."""
+    """Return the round of the run in which a conversation started.
+
+    In an inline workflow, `2.1` is round 1 of the inline workflow in round 2 of the run.
+    """
     first = conversation.first.round.partition(".")[0]
     return int(first) if first.isdecimal() else 1
 
 
 def _pairs(conversations: Sequence[Conversation]) -> Iterator[CallPair]:
-    """Yield each prompt that replaced another at its address, paired with the replaced one."""
+    """Yield a pair for each prompt that replaced an earlier one at the same address."""
     for version in range(1, max((each.versions for each in conversations), default=1)):
         both = (each for each in conversations if version <= each.version <= version + 1)
         yield from pair_versions(both, version)
 
 
 def _changes(pair: CallPair) -> Iterator[tuple[str, list[str]]]:
-    """Yield the differences between two versions of a call: each prompt part, and the reply."""
+    """Yield the title and the difference of each prompt part that changed between two versions, and of the reply."""
     sides = [pair.before, pair.after]
     before, after = [_texts(side.first.request) if side is not None else {} for side in sides]
     for title in dict.fromkeys([*after, *before]):
@@ -276,7 +288,7 @@ def _changes(pair: CallPair) -> Iterator[tuple[str, list[str]]]:
 
 
 def _texts(request: Request) -> dict[str, str]:
-    """Return the parts of a prompt by name; parts with the same name are joined."""
+    """Return the parts of a prompt, keyed by name. Parts with the same name are joined."""
     texts: dict[str, str] = {}
     for part in prompt_parts(request):
         texts[part["part"]] = "\n\n".join(filter(None, (texts.get(part["part"]), part["text"])))
@@ -284,7 +296,7 @@ def _texts(request: Request) -> dict[str, str]:
 
 
 def _format_address(address: str) -> str:
-    """Format a part of an address for readers: `gate, pass 1` for `gate#1`."""
+    """Format a part of an address for readers. `gate#1` becomes `gate, pass 1`."""
     bare = strip_markers(address)
     if bare == address:
         return address.replace("/", " › ")
@@ -292,7 +304,7 @@ def _format_address(address: str) -> str:
 
 
 def _preview(text: str, value: Any) -> str:
-    """Return the beginning of a reply on one line; for a structured reply, its nonempty fields."""
+    """Return the beginning of a reply on one line. Of a structured reply, only the nonempty fields are shown."""
     if isinstance(value, dict):
         short = [f"{name}: {_summarize_value(item)}" for name, item in value.items() if item not in ([], {}, "", None)]
         text = " · ".join(short)
@@ -307,7 +319,7 @@ def _summarize_value(item: Any) -> str:
 
 
 def _choose_letters(member: str, used: Collection[str]) -> str:
-    """Return the initials of role and variant, such as `JR` for `judge:risk`, or other letters if those are taken."""
+    """Return the initials of role and variant, such as `JR` for `judge:risk`, or other letters if `used` has these."""
     parts = [part for part in re.split("[^A-Za-z0-9]+", member) if part] or [member]
     others = parts[-1] + "".join(parts) if len(parts) > 1 else parts[0][1:]
     candidates = [f"{parts[0][0]}{letter}".upper() for letter in f"{others}23456789"]
@@ -318,7 +330,7 @@ MAX_INLINE_CHARS: Final = 240  # shorter texts are repeated wherever they are us
 
 
 class SharedText(NamedTuple):
-    """A text that the page shows once, at `anchor`; `title` is the first title it had."""
+    """A text that the page shows once, at `anchor`. `title` is the first title under which the text was sent."""
 
     anchor: str
     title: str
@@ -329,7 +341,7 @@ class SharedText(NamedTuple):
 
 @dataclass
 class SharedTexts:
-    """Texts and their anchors. `set_anchor` registers texts that the page shows anyway."""
+    """The texts of a page and their anchors. `set_anchor` registers texts that the page shows in any case."""
 
     _uses: Counter[str] = field(default_factory=Counter)
     _titles: dict[str, str] = field(default_factory=dict)
@@ -337,24 +349,24 @@ class SharedTexts:
     _differences: set[str] = field(default_factory=set)
 
     def count(self, texts: Iterable[tuple[str, str]]) -> None:
-        """Count uses of texts and their titles. Must be called before `anchor_of`."""
+        """Count one use of each text, and keep its title. Must be called before `anchor_of`."""
         for title, text in texts:
             self._uses[text] += 1
             self._titles.setdefault(text, title)
 
     def count_difference(self, title: str, lines: Sequence[str]) -> None:
-        """Count a difference as `count` does a text."""
+        """Count one use of a difference."""
         text = "\n".join(lines)
         self.count([(title, text)])
         self._differences.add(text)
 
     def set_anchor(self, anchor: str, text: str) -> None:
-        """Register a text that the page shows at this anchor."""
+        """Register that the page shows a text at this anchor."""
         if len(text) > MAX_INLINE_CHARS:
             self._anchors.setdefault(text, anchor)
 
     def anchor_of(self, text: str) -> str:
-        """Return the anchor of a text that is shown once; empty for a text that is shown where it is used."""
+        """Return the anchor where the page shows a text once; empty if the text is shown wherever it is used."""
         if text in self._anchors:
             return self._anchors[text]
         if self._uses[text] < 2 or len(text) <= MAX_INLINE_CHARS:
@@ -363,7 +375,7 @@ class SharedTexts:
         return self._anchors[text]
 
     def list_texts(self) -> list[SharedText]:
-        """Return the texts of the shared section, most used first."""
+        """Return the texts of the section "Shared texts", the most used first."""
         texts = [text for text in self._titles if self.anchor_of(text).startswith("text-")]
         shared_texts = [
             SharedText(self._anchors[text], self._titles[text], text, self._uses[text], text in self._differences)

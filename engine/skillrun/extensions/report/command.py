@@ -1,4 +1,4 @@
-"""`skillrun report`: writes a run as one self-contained HTML file without scripts."""
+"""`skillrun report`: writes a run as one self-contained HTML file that has no scripts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from skillrun.cli import completers, options
 from skillrun.cli.formatting import count_noun
 from skillrun.cli.output import Output
 
-HEADER_BYTES: Final = 2_000  # enough to contain the generator of a report
+HEADER_BYTES: Final = 2_000  # the start of a report, which contains its generator
 HELP: Final = """Write an HTML report of RUN: results, questions and answers, a timeline of calls, discussions, scores,
 prompts and replies, and usage.
 
@@ -27,7 +27,7 @@ current folder for a run in a store. Works for unfinished runs, too."""
     "--output",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Write the report to FILE. Replaces an earlier report, but no other file.",
+    help="Write the report to FILE. If FILE exists, it is replaced only if it is a report.",
 )
 @click.option("--open", "opens", is_flag=True, help="Open the report in the browser.")
 @options.runs_folder
@@ -68,7 +68,10 @@ def report(run: str, output: Path | None, opens: bool, runs: Path, json: bool) -
 
 
 def _check_target(target: Path) -> bool:
-    """Return whether an earlier report will be replaced. Raises UsageError if `target` is another file."""
+    """Return whether an earlier report will be replaced.
+
+    Raises UsageError if `target` exists and is not a report, or if its folder is missing.
+    """
     from skillrun.extensions.report.page import GENERATOR
     from skillrun.syntax.diagnostics import UsageError
 
@@ -82,18 +85,22 @@ def _check_target(target: Path) -> bool:
                 return False
             raise UsageError(f"the folder {target.parent} does not exist", "create it, or choose another FILE")
     except PermissionError as error:
-        raise UsageError(f"{target} cannot be read: {error.strerror}", "choose another: `--output FILE`") from error
+        raise UsageError(
+            f"{target} cannot be read: {error.strerror}", "choose another file with `--output FILE`"
+        ) from error
     raise UsageError(f"{target} exists and is not a report", "choose another file with `--output FILE`")
 
 
 def _write(target: Path, page: bytes, *, shared: bool) -> None:
-    """Write the file atomically, readable by its owner only unless the run is shared."""
+    """Write the file atomically. Unless the run is shared, only the file's owner can read it."""
     from skillrun.syntax.diagnostics import SkillrunError
 
     try:
         descriptor, name = tempfile.mkstemp(prefix=".report-", dir=target.parent)
     except PermissionError as error:
-        raise SkillrunError(f"no permission to write to {target.parent}", "choose another: `--output FILE`") from error
+        raise SkillrunError(
+            f"no permission to write to {target.parent}", "choose another file with `--output FILE`"
+        ) from error
     temporary = Path(name)
     try:
         with os.fdopen(descriptor, "wb") as file:

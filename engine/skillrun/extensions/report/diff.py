@@ -1,4 +1,4 @@
-"""`skillrun diff`: compares the prompts, tool calls, replies and artifacts of two runs, or of two versions in one."""
+"""`skillrun diff`: compares the calls and artifacts of two runs, or two versions of them in one run."""
 
 from __future__ import annotations
 
@@ -32,10 +32,11 @@ HEADER: Final = ("call", "prompt", "tools", "reply", "tokens in", "tokens out", 
 MAX_NAMED: Final = 3
 HELP: Final = """Compare the calls and artifacts of two runs, RUN and OTHER.
 
-Without PHASE, print a table. With PHASE, print the differences in its prompts and replies. STEP or --full prints them
-in full length. Where a call has several prompts (rounds, edits, `dev`), the last one is compared, or --version N.
+Without PHASE, print a table. With PHASE, print how the prompts and replies of the phase differ. With STEP or --full,
+long differences are not shortened. If a call has several prompts (after rounds, edits or `dev`), the last prompt is
+compared; --version N chooses another.
 
-With RUN alone, or RUN and PHASE, compare the last two prompts of each call, and the last two versions of each
+With only RUN, or RUN and PHASE, compare the last two prompts of each call and the last two versions of each
 artifact."""
 
 
@@ -45,7 +46,7 @@ artifact."""
 @click.argument("phase", default="", shell_complete=completers.run_phases)
 @click.argument("step", default="")
 @click.argument("member", default="")
-@click.option("--full", is_flag=True, help="Print differences in full length.")
+@click.option("--full", is_flag=True, help="Print long differences without shortening them.")
 @options.version
 @options.runs_folder
 @options.as_json
@@ -64,7 +65,7 @@ def diff(run: str, other: str, phase: str, step: str, member: str, **options_giv
 
 @dataclass(frozen=True)
 class RunDifference:
-    """The paired calls and artifacts of two runs, or of two versions in one run; `sides` names the two."""
+    """The paired calls and artifacts of two runs, or of two versions in one run. `sides` are the names of the two."""
 
     sides: tuple[str, str]
     command_arguments: str
@@ -73,10 +74,10 @@ class RunDifference:
     artifacts: Sequence[ArtifactPair]
     notes: Sequence[str]
     version_notes: Sequence[str] = ()
-    """Which prompts are compared for calls with several."""
+    """Notes that say which prompts are compared if calls have several."""
 
     def data(self) -> dict[str, Any]:
-        """Return all differences in full length, as JSON data."""
+        """Return all differences as JSON data, without shortening them."""
         return {
             "sides": list(self.sides),
             "calls": [_pair_data(pair) for pair in self.pairs],
@@ -87,7 +88,7 @@ class RunDifference:
         }
 
     def lines(self, *, full: bool) -> Iterator[str]:
-        """Yield all differences, and the number of identical calls and artifacts."""
+        """Yield the lines of the output: all differences, and the number of identical calls and artifacts."""
         differing = [pair for pair in self.pairs if not pair.is_same]
         if differing:
             yield from format_table(HEADER, [self._row(pair) for pair in differing], right=(4, 5, 6))
@@ -143,7 +144,7 @@ class RunDifference:
         return [name, *outcome_cells, *(_format_change(*each) for each in flow)]
 
     def _pair_lines(self, pair: CallPair, *, full: bool) -> Iterator[str]:
-        """Yield the differences of a call; none for a call that only one run made."""
+        """Yield the differences of a call. A call that only one run made has none."""
         if pair.is_unmatched:
             return
         yield ""
@@ -168,7 +169,7 @@ class RunDifference:
 
 
 def _compare_runs(run: str, names: list[str], runs: Path, version: int) -> RunDifference:
-    """Resolve the names after `diff` and compare the runs or versions. Raises UsageError."""
+    """Resolve the arguments after RUN, and compare the runs or versions. Raises UsageError."""
     first = options.open_run(run, runs)
     before = read_run_calls(first)
     second = _open_second_run(names, before, runs) if names else first
@@ -178,14 +179,14 @@ def _compare_runs(run: str, names: list[str], runs: Path, version: int) -> RunDi
     after, selector = read_run_calls(second), _parse_selector(names[1:])
     calls_by_run = [_select_latest_calls(calls, selector, version) for calls in (before, after)]
     if selector.phase and not any(calls_by_run):
-        select_calls(after, selector)  # reports the available calls
+        select_calls(after, selector)  # raises an error that lists the available calls
     notes = [*before.notes, *after.notes]
     workflows = {each.address.partition("/")[0] for calls in (before, after) for each in calls.conversations}
     if len(workflows) > 1:
         notes.append(
             f"the runs are of different workflows ({', '.join(sorted(workflows))}): calls are paired by phase and step"
         )
-    with_artifacts = not (selector.step or version)  # artifacts have no such version
+    with_artifacts = not (selector.step or version)  # steps have no artifacts, and `--version` counts prompts
     artifacts = pair_artifacts((first, second), selector.phase.partition("/")[0]) if with_artifacts else []
     sides = (before.name, after.name) if before.name != after.name else (run, names[0])
     pairs = pair_runs(*calls_by_run)
@@ -204,15 +205,15 @@ def _compare_runs(run: str, names: list[str], runs: Path, version: int) -> RunDi
 def _version_notes(
     pairs: Sequence[CallPair], sides: tuple[str, str], command_arguments: str, version: int
 ) -> list[str]:
-    """Return notes about calls with several prompts: which are compared, and how to choose others."""
+    """Return notes about calls with several prompts: which prompt is compared, and how to choose another."""
     several = [pair for pair in pairs if not pair.is_unmatched and _max_versions(pair) > 1]
     if not several:
         return []
     named = [f"{pair.either.path} ({', '.join(_side_labels(pair, sides))})" for pair in several[:MAX_NAMED]]
     more = f" and {len(several) - MAX_NAMED} more" if len(several) > MAX_NAMED else ""
-    which = f"version {version} (or the last, if there are fewer)" if version else "the last one"
+    which = f"version {version} (or the last, if there are fewer)" if version else "the last prompt"
     had = f"{count_noun(len(several), 'call')} had several prompts, in rounds or after edits"
-    other = f"`skillrun diff {command_arguments} --version 1` compares the first ones" if version != 1 else ""
+    other = f"`skillrun diff {command_arguments} --version 1` compares the first prompts" if version != 1 else ""
     return [f"{had}; {which} is compared: {'; '.join(named)}{more}", *filter(None, [other])]
 
 
@@ -221,7 +222,7 @@ def _max_versions(pair: CallPair) -> int:
 
 
 def _side_labels(pair: CallPair, sides: tuple[str, str]) -> tuple[str, str]:
-    """Return the names of the two sides, with the prompt version if one of them has several."""
+    """Return the names of the two sides. If the call has several prompts on a side, the version follows the name."""
     before, after = (
         f": version {each.version} of {each.versions}, round {each.first.round}"
         if each and _max_versions(pair) > 1
@@ -232,7 +233,10 @@ def _side_labels(pair: CallPair, sides: tuple[str, str]) -> tuple[str, str]:
 
 
 def _open_second_run(names: Sequence[str], before: RunCalls, runs: Path) -> StoredRun | None:
-    """Return the second run; None if the first name is a phase of the first run. Raises UsageError."""
+    """Return the run that the first name refers to; None if the name is a phase of the run `before`.
+
+    Raises UsageError.
+    """
     try:
         return options.open_run(names[0], runs)
     except UsageError:
@@ -249,7 +253,7 @@ def _parse_selector(names: Sequence[str]) -> CallSelector:
 
 
 def _select_latest_calls(calls: RunCalls, selector: CallSelector, version: int = 0) -> list[Conversation]:
-    """Return the selected calls, each with its last prompt or that version; empty if the run made none."""
+    """Return the selected calls, each with its last prompt, or with prompt `version`; empty if the run made none."""
     try:
         matches = (
             select_calls(calls, selector)
@@ -268,20 +272,18 @@ def _select_latest_calls(calls: RunCalls, selector: CallSelector, version: int =
 def _compare_versions(
     calls: RunCalls, run: StoredRun, command_arguments: str, selector: CallSelector, version: int
 ) -> RunDifference:
-    """Compare prompts and artifacts of a run with earlier ones. Raises UsageError if there is nothing to compare."""
+    """Compare the last prompts and artifacts of a run with earlier versions. Raises UsageError without any."""
     artifacts = pair_artifact_versions(run, selector.phase.partition("/")[0], version) if not selector.step else []
     latest = _select_latest_calls(calls, selector)
     if selector.phase and not (latest or artifacts):
-        select_calls(calls, selector)  # reports the available calls
+        select_calls(calls, selector)  # raises an error that lists the available calls
     places = {(each.path, each.attempt) for each in latest}
     pairs = pair_versions((each for each in calls.conversations if (each.path, each.attempt) in places), version)
     if not pairs and not artifacts:
         where = f"at `{selector}` " if selector.phase else ""
         hint = f"compare with another run: `skillrun diff {command_arguments} OTHER`"
         if version and any(each.versions > 1 for each in latest):
-            hint = (
-                f"there are versions 1 to {max(each.versions for each in latest)}; the last is compared with the others"
-            )
+            hint = f"there are versions 1 to {max(each.versions for each in latest)}; choose one before the last"
         raise UsageError(f"no call {where}in {calls.name} has another prompt to compare with", hint)
     sides = (f"version {version}" if version else "before", "now")
     return RunDifference(sides, command_arguments, selector, pairs, artifacts, calls.notes)

@@ -1,4 +1,4 @@
-"""Renders untrusted texts as HTML: markdown without raw HTML, images or unsafe links."""
+"""Renders untrusted markdown as HTML that contains no raw HTML, images or unsafe links."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ Env = MutableMapping[str, Any]
 
 
 class _Markdown(MarkdownIt):
-    """CommonMark with tables. Links may use http, https or mailto, or name a document of the report."""
+    """A CommonMark renderer with tables and strikethrough.
+
+    A link may lead to an http, https or mailto address, to a heading, or to a document of the report.
+    """
 
     def __init__(self, anchors: Mapping[str, str]) -> None:
         super().__init__("commonmark", {"html": False})
@@ -36,7 +39,7 @@ class _Markdown(MarkdownIt):
             self.add_render_rule(name, rule)
 
     def validateLink(self, url: str) -> bool:  # noqa: N802 (the library's name)
-        """Whether an address becomes a link; any other stays text."""
+        """Whether an address becomes a link. If not, it stays text."""
         return _EXTERNAL_URL.fullmatch(url) is not None or url.startswith("#") or self._document(url) is not None
 
     def anchor(self, url: str) -> str | None:
@@ -47,20 +50,20 @@ class _Markdown(MarkdownIt):
 
 
 class MarkdownRenderer:
-    """Renders texts. `anchors` maps the report's documents to their anchors on the page."""
+    """Renders the texts of a report. `anchors` maps the names of documents to their anchors on the page."""
 
     def __init__(self, anchors: Mapping[str, str]) -> None:
         self._markdown = _Markdown(anchors)
 
     def render_document(self, text: str, level: int, anchor: str) -> Markup:
-        """Render a document with headings below `level` that skip no level, and with links to its own headings.
+        """Render a document. Its headings are below `level` and skip no level; links in it may lead to its headings.
 
         `anchor` is the document's anchor on the page.
         """
         return self._render(text, {"level": level, "last": level, "place": anchor})
 
     def render_reply(self, text: str) -> Markup:
-        """Render a reply, whose headings do not become headings of the page."""
+        """Render a reply. Its headings do not become headings of the page."""
         return self._render(text, {})
 
     def render_line(self, text: str) -> Markup:
@@ -86,19 +89,22 @@ class MarkdownRenderer:
 
 
 def _heading_anchors(tokens: Sequence[Token], anchor: str) -> dict[str, str]:
-    """Return the anchors of a document's headings, by the names that links in the document use."""
+    """Return the anchors of a document's headings, keyed by the names that links in the document use."""
     texts = [after.content for before, after in pairwise(tokens) if before.type == "heading_open"]
     names = dict.fromkeys(_slugify(text) for text in texts)
     return {name: f"{anchor}-{name}" for name in names if name}
 
 
 def _slugify(text: str) -> str:
-    """Return a heading's link name as most sites build it: lowercase, `-` for spaces, no punctuation."""
+    """Return the name that links use for a heading: lowercase, with `-` for spaces and without punctuation."""
     return re.sub(r"[^\w -]", "", text.lower()).strip().replace(" ", "-")
 
 
 def _heading_tag(tokens: Sequence[Token], index: int, env: Env) -> str:
-    """Return the tag of a heading: in documents at most one level below the last, in replies a styled paragraph."""
+    """Return the tag of a heading.
+
+    In a document, a heading is at most one level below the previous heading. In a reply, it is a styled paragraph.
+    """
     wanted = int(tokens[index].tag[1])
     if "level" not in env:
         return "p"
@@ -147,7 +153,7 @@ def _image(_self: RendererHTML, tokens: Sequence[Token], index: int, _options: O
 
 
 def _cell_open(_self: RendererHTML, tokens: Sequence[Token], index: int, _options: OptionsDict, _env: Env) -> str:
-    """Open a table cell; its alignment is a class, because the page's policy forbids `style` attributes."""
+    """Return the opening tag of a table cell. A class sets the alignment, since the page's policy forbids `style`."""
     side = str(tokens[index].attrs.get("style", "")).removeprefix("text-align:")
     return f'<{tokens[index].tag} class="{side}">' if side in SIDES else f"<{tokens[index].tag}>"
 

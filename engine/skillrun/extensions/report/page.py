@@ -1,7 +1,7 @@
 """Renders the HTML page of a report from the collected data.
 
-The templates escape all values; only `markdown_html` turns texts into HTML. The page's security policy blocks all
-resources and scripts, and allows the page's style sheet by its hash.
+The templates escape all values; only `markdown_html` turns texts into HTML. The page's security policy forbids all
+scripts and external resources, and allows the page's own style sheet by a hash.
 """
 
 from __future__ import annotations
@@ -37,20 +37,22 @@ from skillrun.syntax.diagnostics import make_printable
 
 TEMPLATES: Final = Path(__file__).parent / "templates"
 GENERATOR: Final = "skillrun report"
-"""The page's `generator`, which identifies a file as a report."""
+"""The value of the page's `generator` tag, by which a file is recognized as a report."""
 POLICY: Final = "default-src 'none'; style-src 'sha256-{}'; base-uri 'none'; form-action 'none'"
-DEPTH: Final = 8  # levels of a structured reply that are formatted; deeper ones are shown as code
-BRIEF: Final = 300  # characters of a tool argument
-MAX_PAGE_BYTES: Final = 2_000_000  # for a run of `TYPICAL_CALLS` calls; grows in proportion for more
+DEPTH: Final = 8  # levels of a structured reply that are formatted; deeper levels are shown as code
+BRIEF: Final = 300  # characters of a tool argument that are shown
+MAX_PAGE_BYTES: Final = 2_000_000  # for at most `TYPICAL_CALLS` calls; a run with more calls gets proportionally more
 TYPICAL_CALLS: Final = 48
 TEXT_LIMITS: Final = (100_000, 20_000, 6_000, 2_000, 500)
-"""Maximum characters of a prompt part, tool result or difference: the first limit that keeps the page small enough is
-used. Documents and replies are not cut."""
+"""Limits to the characters of a prompt part, tool result or difference, largest first.
+
+The first limit that keeps the page small enough is used. Documents and replies are not cut.
+"""
 
 
 @dataclass(frozen=True)
 class PhaseView:
-    """A phase in a round: its record, its events, and the steps that called models."""
+    """A phase in one round, with its record, its events and the steps that called models."""
 
     anchor: str
     name: str
@@ -148,12 +150,12 @@ def _environment(prose: MarkdownRenderer) -> Environment:
 
 
 def _finalize(value: Any) -> Any:
-    """Remove invisible and reordering characters from a text that is written to the page."""
+    """Return a text without invisible and reordering characters, before it is written to the page."""
     return make_printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def _phase_views(data: ReportData, calls: ReportCalls) -> list[PhaseView]:
-    """Return every phase of every round, including phases without a record that made calls."""
+    """Return every phase of every round. A phase that made calls is included even if it has no record."""
     records = {(phase["phase"], phase["round"]): phase for phase in data.summary["phases"]}
     for call in calls.views:
         key = (call.conversation.phase, calls.round_of(call))
@@ -173,7 +175,7 @@ def _phase_views(data: ReportData, calls: ReportCalls) -> list[PhaseView]:
 
 
 def _sum_usage(steps: Sequence[StepView]) -> Mapping[str, Any]:
-    """Return the usage of an unfinished phase, whose record has none yet."""
+    """Return the usage of an unfinished phase, computed from its calls, since its record has no usage yet."""
     turns = [turn.reply for step in steps for call in step.calls for turn in call.conversation.turns]
     return sum(
         (UsageTotals(1, reply.usage, reply.price) for reply in turns if reply is not None), UsageTotals()
@@ -196,13 +198,13 @@ def _total_usage(data: ReportData, phases: Sequence[PhaseView]) -> Mapping[str, 
 
 
 def _main_input(story: Record) -> tuple[str, str] | None:
-    """Return the run's request: its first nonempty text input."""
+    """Return the run's request, which is the name and value of its first nonempty text input; None without one."""
     texts = ((name, value) for name, value in story["inputs"].items() if isinstance(value, str) and value.strip())
     return next(texts, None)
 
 
 def _remaining_documents(data: ReportData) -> list[ReportDocument]:
-    """Return all documents but the deliverable: the workflow's outputs in order, then the others."""
+    """Return all documents except the deliverable: first the workflow's outputs in order, then the others."""
     named = sorted((each for each in data.documents if each.order), key=lambda each: each.order)
     unnamed = [each for each in data.documents if not each.order]
     return [each for each in [*named, *unnamed] if each is not data.deliverable]
@@ -213,20 +215,20 @@ def _number(value: float) -> str:
 
 
 def _answer_source(answer: Mapping[str, Any]) -> str:
-    """Return where an answer comes from."""
+    """Return a text that says who gave an answer."""
     sources = {DEFAULT: "default used without asking", PREPARED: "prepared before the run"}
     return sources.get(str(answer.get("answered_by")), "answered by the user")
 
 
 def _choices(question: Any) -> list[tuple[str, bool]]:
-    """Return the choices of a question, and whether each was chosen."""
+    """Return each choice of a question, and whether it was chosen."""
     answer = question.get("answer")
     chosen = [str(item) for item in (answer if isinstance(answer, list) else [answer])]
     return [(str(choice), str(choice) in chosen) for choice in choices_of(question)]
 
 
 def _classify_diff_lines(lines: Sequence[str], limit: int) -> list[tuple[str, str]]:
-    """Return the lines of a difference with their CSS classes, up to a limit of characters."""
+    """Return the CSS class and text of each line of a difference, up to `limit` characters."""
     kinds = {"+": "more", "-": "less", "@": "at"}
     rows: list[tuple[str, str]] = []
     for number, line in enumerate(lines):

@@ -1,4 +1,7 @@
-"""Computes the layout of a report's charts (timeline, token bars, scales, trends), in per cent of the width."""
+"""Computes the layout of a report's charts: timeline, token bars, scales and trends.
+
+Positions and widths are in per cent of the chart's width.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +15,14 @@ from skillrun.extensions.report.timeline import CallSpan
 
 MIN_BAR_WIDTH: Final = 0.6  # per cent
 PAUSE_WIDTH: Final = 2.0  # per cent
-MIN_PAUSE_SECONDS: Final = 30.0  # shorter gaps between calls are not cut
-MIN_PAUSE_SHARE: Final = 0.1  # share of the busy time; smaller gaps are not cut
+MIN_PAUSE_SECONDS: Final = 30.0  # shorter gaps between calls are drawn to scale
+MIN_PAUSE_SHARE: Final = 0.1  # share of the busy time; gaps with a smaller share are drawn to scale
 CONVERGENCE_FIELDS: Final = ("score", "ratio", "stability", "level")
-"""The fields of the result of the `convergence` filter."""
+"""The fields by which a result of the `convergence` filter is recognized."""
 
 
 class Bar(NamedTuple):
-    """A call on a timeline; `lane` separates concurrent calls, counted from the top."""
+    """A call on a timeline. Concurrent calls are in different lanes, counted from the top."""
 
     span: CallSpan
     start: float
@@ -29,7 +32,7 @@ class Bar(NamedTuple):
 
 @dataclass(frozen=True)
 class TimelineRow:
-    """The calls of a phase in a round over time."""
+    """The row of a timeline that shows the calls of a phase in one round."""
 
     phase: str
     round: int
@@ -41,23 +44,23 @@ class TimelineRow:
 
     @property
     def seconds(self) -> float:
-        """Time from the start of the first call to the end of the last one."""
+        """The time between the start of the first call and the end of the last call."""
         ends = [bar.span.end or bar.span.start for bar in self.bars]
         return max(ends) - min(bar.span.start for bar in self.bars)
 
 
 @dataclass(frozen=True)
 class TimelineChart:
-    """All calls over time. `pauses`: the position and the seconds of each long gap between calls."""
+    """A timeline of all calls. `pauses` are the position and the seconds of each long gap between calls."""
 
     rows: Sequence[TimelineRow]
     pauses: Sequence[tuple[float, float]]
     seconds: float
-    """Without the pauses."""
+    """The time that the chart covers, not counting the pauses."""
 
     @property
     def members(self) -> list[str]:
-        """The called members, sorted by their first call."""
+        """The members that were called, in the order of their first calls."""
         bars = sorted((bar for row in self.rows for bar in row.bars), key=lambda bar: bar.span.start)
         return list(dict.fromkeys(bar.span.member for bar in bars))
 
@@ -67,7 +70,10 @@ class TimelineChart:
 
 
 def build_timeline_chart(spans: Sequence[CallSpan], now: float) -> TimelineChart | None:
-    """Return the calls by phase and round, with long pauses shortened; None without calls."""
+    """Return the timeline, with a row for each phase and round. Long pauses are shortened.
+
+    None if there are no calls.
+    """
     if not spans:
         return None
     busy_periods: list[list[float]] = []
@@ -124,7 +130,11 @@ class Segment(NamedTuple):
 
 
 def token_bar(usage: Mapping[str, Any], most: int) -> list[Segment]:
-    """Return a phase's token bar: input (uncached, written to the cache, read from it) and output."""
+    """Return the segments of a phase's token bar.
+
+    They show uncached input, input written to the cache, input read from the cache, and output. The full width stands
+    for `most` tokens.
+    """
     cached, written = usage.get("cache_read", 0), usage.get("cache_write", 0)
     pieces = {
         "fresh": max(0, usage.get("input", 0) - cached - written),
@@ -142,7 +152,7 @@ def token_bar(usage: Mapping[str, Any], most: int) -> list[Segment]:
 
 
 class Mark(NamedTuple):
-    """A value on a scale, with its position in per cent; `level` stacks marks with the same value."""
+    """A value on a scale. `place` is its position in per cent. Marks with the same value have different levels."""
 
     who: str
     value: float
@@ -154,7 +164,7 @@ class Mark(NamedTuple):
 
 @dataclass(frozen=True)
 class Scale:
-    """The values of one field on a scale from `low` to `high`; `mean` if there are several."""
+    """The values of one field on a scale from `low` to `high`. A single value has no `mean`."""
 
     field: str
     low: float
@@ -185,13 +195,13 @@ class ScaleCard:
 
     @property
     def alone(self) -> Mark | None:
-        """The first mark if all marks come from one call; None otherwise."""
+        """The first mark if all marks come from one call; None if they come from several."""
         marks = [mark for scale in self.scales for mark in scale.marks]
         return marks[0] if len({mark.anchor for mark in marks}) == 1 and marks[0].anchor else None
 
 
 def build_scale_cards(steps: Iterable[StepView]) -> list[ScaleCard]:
-    """Return the numbers with bounds that members returned, a card for each turn of a step."""
+    """Return one card for each turn of a step, showing the bounded numbers that its members returned."""
     cards = []
     for step in steps:
         for turn, calls in step.turns:
@@ -245,7 +255,7 @@ def _place_marks(entries: Iterable[tuple[str, float, int, str]], low: float, hig
 
 
 def build_convergence_cards(outputs: Mapping[str, Any]) -> list[ScaleCard]:
-    """Return cards for the convergence results among the outputs of a phase."""
+    """Return a card for each output of a phase that is a result of the `convergence` filter."""
     cards = []
     for name, value in outputs.items():
         if isinstance(value, dict) and all(key in value for key in CONVERGENCE_FIELDS):
@@ -257,15 +267,15 @@ def build_convergence_cards(outputs: Mapping[str, Any]) -> list[ScaleCard]:
 
 @dataclass(frozen=True)
 class OutputTrend:
-    """The values of a numeric phase output, round by round."""
+    """The values of one numeric output of a phase, round by round."""
 
     title: str
     points: Sequence[tuple[int, float, float, float]]
-    """Round, value, and position from the left and from the top."""
+    """The round, the value, and the position from the left and from the top."""
 
 
 def build_output_trends(phases: Iterable[Mapping[str, Any]]) -> list[OutputTrend]:
-    """Return the numeric phase outputs that changed over several rounds."""
+    """Return a trend for each numeric phase output whose value changed between rounds."""
     values: dict[tuple[str, str], list[tuple[int, float]]] = {}
     for phase in phases:
         for name, value in phase["outputs"].items():

@@ -1,6 +1,6 @@
-"""Collects the data of a report: summary, calls, documents, questions and timeline of a run.
+"""Collects the data of a report: the summary, calls, documents, questions and timeline of a run.
 
-Unreadable parts are listed in `doubts`; the rest is still reported.
+The report shows all readable parts; `doubts` lists the unreadable ones.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from skillrun.store.stored_run import StoredRun
 from skillrun.syntax.diagnostics import SkillrunError
 from skillrun.templates.expressions import RenderError
 
-_MARK: Final = "\0"  # prefix that distinguishes artifact names from other texts
+_MARK: Final = "\0"  # prefix by which an artifact's name is recognized in the value of an output
 
 
 def list_deliverables(workflow: Workflow, inputs: Mapping[str, Any], artifacts: Collection[str]) -> list[str]:
-    """Return the artifacts of a run that are outputs of its workflow, in the order of the outputs.
+    """Return the names of the artifacts that are outputs of a workflow, in the order of the outputs.
 
-    The value of such an output is the text of the artifact: `phases.<phase>.artifacts['<name>']`.
+    Such an output is written as `phases.<phase>.artifacts['<name>']`, which yields the text of the artifact.
     """
     names = {name: f"{_MARK}{name}" for name in artifacts}
     phases = {name.replace("-", "_"): {"artifacts": names} for name in workflow.phases}
@@ -43,7 +43,7 @@ def _outputs(workflow: Workflow, names: Mapping[str, Any]) -> Iterator[str]:
             continue
         try:
             text = value.template.render(names)
-        except RenderError:  # it needs other data of the run
+        except RenderError:  # the output depends on other data of the run
             continue
         if isinstance(text, str) and text.startswith(_MARK):
             yield text.removeprefix(_MARK)
@@ -55,9 +55,9 @@ OWNER_ONLY: Final = "only the run's owner can read its journal"
 
 @dataclass(frozen=True)
 class ReportDocument:
-    """An artifact with its current text, and its text at the end of each finished round.
+    """An artifact, with its current text and its text at the end of each earlier round.
 
-    `order`: its position among the workflow's outputs, from 1; 0 if it is not an output.
+    `order` is the artifact's position among the workflow's outputs, from 1, or 0 if it is not an output.
     """
 
     name: str
@@ -68,7 +68,10 @@ class ReportDocument:
 
     @cached_property
     def changes(self) -> list[tuple[int, int | None, list[str]]]:
-        """The changes: a round, the next version's round (None: now), and the difference."""
+        """The changes between versions: the round of a version, the round of the next, and the difference.
+
+        If the next version is the current text, None stands for its round.
+        """
         versions: list[tuple[int | None, str]] = [*self.earlier_versions.items(), (None, self.text)]
         changes = []
         for (number, text), (next_number, next_text) in pairwise(versions):
@@ -79,7 +82,7 @@ class ReportDocument:
 
 @dataclass(frozen=True)
 class ReportData:
-    """The data of a report. `summary` is the output of `skillrun show --json`."""
+    """The data of a report. `summary` is what `skillrun show --json` prints."""
 
     summary: Record
     calls: RunCalls
@@ -87,7 +90,7 @@ class ReportData:
     documents: Sequence[ReportDocument]
     is_held: bool
     is_shared: bool
-    """Whether others may read the run's files."""
+    """Whether other users may read the run's files."""
     doubts: Sequence[str]
 
     @property
@@ -98,7 +101,7 @@ class ReportData:
 
 
 def collect_report_data(run: StoredRun) -> ReportData:
-    """Collect the data of a run. Raises SkillrunError if its state cannot be read."""
+    """Return the data of a run. Raises SkillrunError if the run's state cannot be read."""
     summary = summarize_run(run)
     doubts = []
     try:
@@ -107,7 +110,7 @@ def collect_report_data(run: StoredRun) -> ReportData:
         why = OWNER_ONLY
         if isinstance(error, SkillrunError):
             why = f"{error.message}. {error.next_step}".rstrip(" .")
-        doubts.append(f"its prompts and replies cannot be shown: {why}")
+        doubts.append(f"the run's prompts and replies cannot be shown: {why}")
         calls = RunCalls(
             summary["run"], [], [phase["phase"] for phase in summary["phases"]], is_held=False, notes=[], dropped={}
         )
@@ -120,7 +123,10 @@ def collect_report_data(run: StoredRun) -> ReportData:
 
 
 def _deliverable_names(summary: Record) -> list[str]:
-    """Return the documents among the workflow's outputs, according to its current file; empty if that is missing."""
+    """Return the names of the documents that are outputs of the workflow, according to the current workflow file.
+
+    Empty if the file is missing.
+    """
     library = open_library()
     name = summary["workflow"]
     workflow = library.workflow(name) if name in library.names("workflows") else None

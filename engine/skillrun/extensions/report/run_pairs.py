@@ -1,4 +1,4 @@
-"""Pairs the calls and artifacts of two runs, or two versions in one run, and computes their differences."""
+"""Pairs the calls and artifacts of two runs, or two versions of them in one run, and computes the differences."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _PART: Final = re.compile("──── (?:(?:system|user|assistant|tool): )?(.+
 
 @dataclass(frozen=True)
 class CallPair:
-    """A call of two runs, None in a run that did not make it; or two versions of a call."""
+    """A call in two runs, or two versions of a call in one run. None stands for a call that a run did not make."""
 
     before: Conversation | None
     after: Conversation | None
@@ -46,12 +46,12 @@ class CallPair:
 
     @property
     def prompt(self) -> str:
-        """`same` or `differs`; empty for an unmatched call."""
+        """`same` or `differs`, for the prompts; empty for an unmatched call."""
         return self._difference_label(bool(self.prompt_difference))
 
     @property
     def tools(self) -> str:
-        """`same` or `differs`, comparing tool calls and results; empty without tool calls."""
+        """`same` or `differs`, for the tool calls and their results; empty if there are no tool calls."""
         if not self.is_unmatched and not (_tool_text(self.before) or _tool_text(self.after)):
             return ""
         return self._difference_label(bool(self.tools_difference))
@@ -75,7 +75,7 @@ class CallPair:
 
     @cached_property
     def reply_fields(self) -> list[FieldDifference] | None:
-        """Differences by field if both replies are structured; None otherwise."""
+        """The fields in which the replies differ; None if a reply is not structured."""
         values = [_structured_reply(each) for each in (self.before, self.after)]
         return None if None in values else list(value_differences(*values))
 
@@ -85,7 +85,10 @@ class CallPair:
 
 
 def _prompt_text(conversation: Conversation | None) -> str:
-    """Return the first prompt with part names, model, tools and schema; later ones follow from replies and tools."""
+    """Return the first prompt as text, with the names of its parts, the model, the tools and the schema.
+
+    Later prompts of the conversation follow from replies and tool results.
+    """
     if conversation is None:
         return ""
     request = conversation.first.request
@@ -100,7 +103,7 @@ def _prompt_text(conversation: Conversation | None) -> str:
 
 
 def _annotate_hunk(line: str, prompt: Sequence[str]) -> str:
-    """Append the prompt part to a hunk header; return other lines unchanged."""
+    """Return a hunk header with the name of the prompt part where the hunk starts; return any other line unchanged."""
     start = _HUNK.fullmatch(line)
     if start is None:
         return line
@@ -119,7 +122,7 @@ def _tool_text(conversation: Conversation | None) -> str:
 
 
 def _outcome(conversation: Conversation | None) -> str:
-    """Return the reply, or the reason why it is missing."""
+    """Return the reply, or the reason why the call has no reply."""
     if conversation is None:
         return ""
     last = conversation.last
@@ -134,14 +137,20 @@ def _structured_reply(conversation: Conversation | None) -> Any:
 
 
 def pair_runs(before: Iterable[Conversation], after: Iterable[Conversation]) -> list[CallPair]:
-    """Pair the calls of two runs by path and attempt, in the order of the second run; unmatched old ones come last."""
+    """Pair the calls of two runs that have the same path and attempt.
+
+    The pairs are in the order of the second run. Calls that only the first run made come last.
+    """
     old, new = ({(each.path, each.attempt): each for each in calls} for calls in (before, after))
     only_old = [CallPair(each, None) for key, each in old.items() if key not in new]
     return [*(CallPair(old.get(key), each) for key, each in new.items()), *only_old]
 
 
 def pair_versions(several: Iterable[Conversation], version: int) -> list[CallPair]:
-    """Pair the last prompt of each call that has several with that version, or with the previous one."""
+    """Pair the last prompt of each call with prompt `version` of the call, or with the previous prompt if it is 0.
+
+    Calls with only one prompt are left out.
+    """
     by_place: dict[tuple[str, int], dict[int, Conversation]] = {}
     for each in several:
         by_place.setdefault((each.path, each.attempt), {})[each.version] = each
@@ -156,7 +165,7 @@ def pair_versions(several: Iterable[Conversation], version: int) -> list[CallPai
 
 @dataclass(frozen=True)
 class ArtifactPair:
-    """An artifact of two runs; None in a run without it."""
+    """An artifact in two runs, or two versions of it in one run. None stands for an artifact that a run lacks."""
 
     name: str
     before: str | None
@@ -172,15 +181,18 @@ class ArtifactPair:
 
 
 def pair_artifacts(runs: Sequence[StoredRun], phase: str = "") -> list[ArtifactPair]:
-    """Pair the artifacts of two runs, all or those of a phase. Raises SkillrunError."""
+    """Pair the artifacts of two runs that have the same name: all, or those of a phase. Raises SkillrunError."""
     texts = [_artifact_texts(run, phase) for run in runs]
     names = sorted({name for each in texts for name in each})
     return [ArtifactPair(name, *(each.get(name) for each in texts)) for name in names]
 
 
 def pair_artifact_versions(run: StoredRun, phase: str = "", version: int = 0) -> list[ArtifactPair]:
-    """Pair the last version of each artifact that a run wrote several times with that version, or with the previous
-    one; all artifacts or those of a phase. Older skillrun versions recorded no texts. Raises SkillrunError."""
+    """Pair the last version of each artifact with version `version`, or with the previous version if it is 0.
+
+    Covers all artifacts, or those of a phase. Artifacts with only one version are left out, as are artifacts of old
+    runs, which recorded no texts. Raises SkillrunError.
+    """
     written: dict[str, list[str]] = {}
     with closing(run.journal_snapshot()) as journal:
         names = _artifact_names(run.data(journal), phase)
@@ -202,7 +214,7 @@ def _artifact_texts(run: StoredRun, phase: str) -> dict[str, str]:
 
 
 def _artifact_names(store: RunData, phase: str) -> list[str]:
-    """Return the names of a run's artifacts, all or those of a phase."""
+    """Return the names of a run's artifacts: all, or those of a phase."""
     names = store.artifacts.list_names()
     if not phase:
         return names
@@ -212,7 +224,7 @@ def _artifact_names(store: RunData, phase: str) -> list[str]:
 
 
 def call_usage(conversation: Conversation | None) -> tuple[int, int, float | None]:
-    """Return input tokens, output tokens and price; zeros for a missing call."""
+    """Return the input tokens, the output tokens and the price of a call; zeros for a missing call."""
     if conversation is None:
         return 0, 0, 0
     usage, price = conversation_usage(conversation)

@@ -11,9 +11,9 @@ from skillrun.store.event_lines import EVENT_TYPES, Record, event_timestamp
 
 @dataclass(frozen=True)
 class CallSpan:
-    """A sent call with its start and end, in seconds since 1970.
+    """A call that was sent, with its start and end in seconds since 1970.
 
-    `number` counts the calls at this address, from 1. `end` is None while the call is open.
+    `number` counts the calls at this address, from 1. A call without a reply has no `end`.
     """
 
     address: str
@@ -29,7 +29,7 @@ class CallSpan:
 
 @dataclass(frozen=True)
 class Exchange:
-    """A question to the user and its answer; None while it waits."""
+    """A question to the user, and its answer. A waiting question has no answer."""
 
     phase: str
     question: Mapping[str, Any]
@@ -39,7 +39,10 @@ class Exchange:
 
 @dataclass
 class RunTimeline:
-    """Calls and questions of a run, in the order in which they were sent and asked."""
+    """The calls of a run in the order of their start, and the questions in the order of their answers.
+
+    Waiting questions come last.
+    """
 
     spans: list[CallSpan] = field(default_factory=list)
     exchanges: list[Exchange] = field(default_factory=list)
@@ -47,7 +50,7 @@ class RunTimeline:
 
 
 def build_timeline(events: Iterable[Record]) -> RunTimeline:
-    """Build the timeline of a run's events; replayed calls and answers are omitted."""
+    """Return the timeline of a run, built from its events. Replayed calls and answers are left out."""
     timeline = RunTimeline()
     open_calls: dict[str, CallSpan] = {}
     numbers: dict[str, int] = {}

@@ -1,1 +1,1 @@
-"""Test cases of workflows on the scripted model, comparison of two versions, and judging of their results."""
+"""Runs test cases of workflows on the scripted model, compares two versions of a workflow, and judges the results."""

@@ -1,6 +1,6 @@
-"""Finds case files and reads cases, including the keys below `expect`, and reports problems with their positions.
+"""Finds case files, reads the cases in them, and reports problems at their positions.
 
-`checking` compares the names in a case with its workflow.
+`checking` checks the names in a case against the workflow.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from skillrun.syntax.yaml import parse_yaml
 from skillrun.templates.expressions import Value
 
 CASES_FOLDER: Final = "tests"
-PATTERN_TIMEOUT: Final = 1.0  # seconds for a regular expression
+PATTERN_TIMEOUT: Final = 1.0  # seconds to search with one regular expression
 
 
 class CaseFile(NamedTuple):
@@ -48,7 +48,7 @@ class CaseFile(NamedTuple):
     label: str
 
     def document(self, problems: Problems, project: Path) -> Document | None:
-        """Return its parsed document; None if it cannot be read."""
+        """Return the parsed file; None if it cannot be read."""
         source = read_source(self.path, self.label, problems, boundary=project)
         try:
             return parse_document(source, problems) if source is not None else None
@@ -57,14 +57,14 @@ class CaseFile(NamedTuple):
 
 
 def case_files(project: Path) -> Iterator[CaseFile]:
-    """Yield the markdown files in the folders of `tests/`, sorted, without READMEs and hidden files."""
+    """Yield the markdown files in the subfolders of `tests/`, sorted. READMEs and hidden files are left out."""
     for path in sorted((project / CASES_FOLDER).glob("[!.]*/[!.]*.md")):
         if path.name != "README.md":
             yield CaseFile(path.parent.name, path.stem, path, path.relative_to(project).as_posix())
 
 
 def is_case_file(path: Path) -> bool:
-    """Whether a path relative to the project is that of a case file."""
+    """Whether a path, relative to the project, is the path of a case file."""
     match path.parts:
         case (top, folder, name):
             hidden = folder.startswith(".") or name.startswith(".")
@@ -73,12 +73,12 @@ def is_case_file(path: Path) -> bool:
 
 
 def looks_like_case(document: Document | None) -> bool:
-    """Whether a markdown file in a folder without a workflow of the same name is meant as a case."""
+    """Whether a markdown file has keys of a case. Used for folders that are not named after a workflow."""
     return document is not None and any(name in document.frontmatter.entries for name in ("expect", "replies"))
 
 
 def read_case(file: CaseFile, document: Document, problems: Problems, project: Path) -> Case | None:
-    """Return the case in a file of a project; None if parsing stops."""
+    """Return the case in a file; None if errors stop the parsing."""
     reader = CaseReader(problems, literal=True)
     try:
         return reader.read_case(file, document, project)
@@ -117,7 +117,7 @@ class CaseReader(Reader):
         return value.literal if isinstance(value, Value) else value
 
     def read_replies(self, node: Node, file: CaseFile, project: Path) -> Iterable[ScriptedReply]:
-        """Yield the replies in the case, or those in the scripts that it names relative to its folder."""
+        """Yield the replies written in the case, or those in the script files that it names, relative to its folder."""
         names = node.items if isinstance(node, Sequence) else (node,)
         if names and all(isinstance(name, Scalar) and isinstance(name.value, str) for name in names):
             read = [self.read_script_file(name, file, project) for name in names if isinstance(name, Scalar)]
@@ -130,7 +130,7 @@ class CaseReader(Reader):
             yield from map(ScriptedReply, rules, [item.span for item in items if isinstance(item, Mapping)])
 
     def read_script_file(self, node: Scalar, file: CaseFile, project: Path) -> Node | None:
-        """Return the content of a script; problems in reading it are reported where the case names it."""
+        """Return the content of a script file. Problems in reading it are reported where the case names the file."""
         path, script_problems = file.path.parent / str(node.value), Problems()
         label = Path(os.path.relpath(path, project)).as_posix()
         source = read_source(path, label, script_problems, boundary=project)
@@ -185,7 +185,7 @@ class CaseReader(Reader):
             yield from self.read_text_expectations("prompt", address, value, PROMPT_KEYS)
 
     def read_text_expectations(self, kind: str, subject: str, node: Node, keys: Keys) -> Iterator[Expectation]:
-        """Yield the expectations of a text, one for each item of a list."""
+        """Yield the expectations about a text. A key with a list has one expectation for each item."""
         values = self.read(node, keys)
         for name, entry in node.entries.items() if isinstance(node, Mapping) else ():
             if name not in values:
@@ -214,7 +214,7 @@ class CaseReader(Reader):
                 yield from self.read_call_count(address, value)
 
     def read_call_count(self, address: str, node: Node) -> Iterator[Expectation]:
-        """Yield the expected number of calls, exact or with bounds."""
+        """Yield the expectation about the number of calls: an exact number, or bounds."""
         if isinstance(node, Mapping):
             values = self.read(node, BOUND_KEYS)
             yield Expectation("calls", (values.get("at_least", 0), values.get("at_most")), node.span, address)
@@ -251,7 +251,7 @@ def _span_of(node: Node, name: str) -> Any:
 
 
 def _pattern_error(pattern: str) -> str:
-    """Return the error of a regular expression; empty if it is valid."""
+    """Return why a regular expression is invalid; empty if it is valid."""
     try:
         find_hits(pattern, "", PATTERN_TIMEOUT)
     except ValueError as error:

@@ -1,6 +1,6 @@
 """Runs a case in memory on the scripted model, without keys, network access or stored files.
 
-The environment of such a run is the same on every machine. `mismatches` checks the expectations.
+Every machine runs a case in the same environment. `mismatches` checks the expectations.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ class Call(NamedTuple):
 
     @property
     def round_address(self) -> str:
-        """The address; after round 1 with the prefix `round-N/`, as in the names of round folders."""
+        """The address, with the prefix `round-N/` in every round but the first."""
         return self.address if self.round == 1 else f"round-{self.round}/{self.address}"
 
     def matches(self, pattern: str) -> bool:
-        """Whether an address pattern matches; the prefix `round-2/` limits a pattern to that round."""
+        """Whether an address pattern matches this call. A pattern such as `round-2/…` matches only in round 2."""
         match = ROUND_PREFIX.match(pattern)
         matches_in_round = (
             match is not None and int(match[1]) == self.round and fnmatchcase(self.address, pattern[match.end() :])
@@ -61,7 +61,7 @@ class Call(NamedTuple):
 
 
 class MismatchedReply(NamedTuple):
-    """A reply written as data that violates its call's schema, and the reason."""
+    """A scripted reply, written as `data:`, that violates the schema of the call at `address`; `reason` says how."""
 
     reply: ScriptedReply
     address: str
@@ -70,9 +70,9 @@ class MismatchedReply(NamedTuple):
 
 @dataclass
 class CaseRun:
-    """The results of a run: outcome, phases in order, calls, artifacts and summaries.
+    """The results of running a case.
 
-    `price` is None if the price of a model is unknown.
+    `path` lists the phases in the order in which they started. `price` is None if the price of a model is unknown.
     """
 
     outcome: Outcome
@@ -88,7 +88,7 @@ class CaseRun:
 
 
 async def run_scripted_case(ready: ReadyCase, program: Program, catalogue: Catalogue) -> CaseRun:
-    """Run a case on its scripted replies and return the results."""
+    """Run a case with its scripted replies and return the results."""
     case = ready.case
     environ = {provider.key: NO_KEY for provider in catalogue.providers.values() if provider.key}
     gateway = ScriptedGateway([reply.rule for reply in case.replies], catalogue.price)
@@ -123,7 +123,7 @@ async def run_case_in_memory(ready: ReadyCase, session: Session) -> CaseRun:
         state = initial_state(session, ready.inputs)
         state.started_at, state.environment = case.run.started_at, case.run.environment
         outcome = await simulate_run(session, ready.inputs, files=files, journal=journal, state=state)
-    except SkillrunError as error:  # it could not start
+    except SkillrunError as error:  # the run could not start
         return CaseRun(Outcome("failed", str(error)), has_started=False)
     case_run = CaseRun(outcome, listener.path, list(_recorded_calls(journal)), listener.price)
     store = RunData(files)
@@ -134,7 +134,7 @@ async def run_case_in_memory(ready: ReadyCase, session: Session) -> CaseRun:
 
 
 def _recorded_calls(journal: Journal) -> Iterator[Call]:
-    """Yield the recorded calls; a call with several attempts counts once."""
+    """Yield the calls in the journal. A call with several attempts is yielded once."""
     for entry in journal.entries("sent"):
         if "attempt" not in entry.body:
             outer, _, _ = str(entry.body.get("round", "1")).partition(".")
@@ -142,7 +142,10 @@ def _recorded_calls(journal: Journal) -> Iterator[Call]:
 
 
 def _find_mismatched_reply(reply: ScriptedReply, rule: Rule) -> Iterator[MismatchedReply]:
-    """Yield the first schema violation of a reply written as data; texts may be invalid on purpose."""
+    """Yield the first schema violation of a reply written as `data:`.
+
+    A reply written as `text:` may be invalid on purpose.
+    """
     for address, request in rule.answered_calls if rule.data is not None else ():
         if request.schema is not None:
             _, errors = parse_reply(json.dumps(rule.data, ensure_ascii=False), request.schema)
@@ -152,12 +155,12 @@ def _find_mismatched_reply(reply: ScriptedReply, rule: Rule) -> Iterator[Mismatc
 
 
 def prompt_text(request: Request) -> str:
-    """Return a prompt as one text, its parts separated by empty lines."""
+    """Return a prompt as one text, with empty lines between its parts."""
     return "\n\n".join(list_prompt_texts(request))
 
 
 def prompt_parts(request: Request) -> dict[str, int]:
-    """Return the estimated tokens of each part of a prompt, in order."""
+    """Return the estimated number of tokens in each part of a prompt, keyed by the part's name."""
     parts: dict[str, int] = {}
     for block in _blocks(request):
         parts[block.part or "other"] = parts.get(block.part or "other", 0) + estimate_tokens(block.text)
@@ -165,7 +168,7 @@ def prompt_parts(request: Request) -> dict[str, int]:
 
 
 def part_lines(request: Request) -> list[tuple[int, str]]:
-    """Return the first line and the name of each part of a prompt."""
+    """Return the number of the first line and the name of each part of a prompt."""
     lines, line = [], 1
     for block in _blocks(request):
         lines.append((line, block.part or "other"))
@@ -180,7 +183,10 @@ def _blocks(request: Request) -> Iterator[Block]:
 
 
 def _artifact_names(files: MemoryFiles) -> Iterator[str]:
-    """Yield the names of the files that the run wrote, earlier rounds and forms included, state and summaries not."""
+    """Yield the names of the files that the run wrote, except its state and summaries.
+
+    Files of earlier rounds and forms are included.
+    """
     for folder in walk_folders(files):
         if folder.partition("/")[0] == SUMMARIES:
             continue
@@ -191,7 +197,7 @@ def _artifact_names(files: MemoryFiles) -> Iterator[str]:
 
 
 class _Listener:
-    """Collects the path and price of a run from its events; the phases of inline workflows are not counted."""
+    """Collects the path and price of a run from its events. The path leaves out phases of inline workflows."""
 
     def __init__(self) -> None:
         self.path: list[str] = []

@@ -1,4 +1,4 @@
-"""Data of a test case: the inputs and replies of a run, the expectations, and the keys of a case file."""
+"""Defines the data of a test case and the keys of a case file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from skillrun.syntax.source import Span
 STATUSES: Final = ("completed", "failed", "waiting")
 ENVIRONMENTS: Final = ("terminal", "editor", "ci")
 DEFAULT_STARTED_AT: Final = "2026-01-01T00:00:00Z"
-ROUND_PREFIX: Final = re.compile(r"round-([0-9]{1,9})/")  # before an address pattern: limits it to one round
+ROUND_PREFIX: Final = re.compile(r"round-([0-9]{1,9})/")  # a prefix that limits an address pattern to one round
 
 CASE_KEYS: Final[Keys] = {
     "inputs": Key("anything", "the workflow's inputs"),
@@ -63,8 +63,11 @@ BOUND_KEYS: Final[Keys] = {
 
 @dataclass(frozen=True)
 class Expectation:
-    """One expectation. `kind`: what is checked; `subject`: the phase, artifact or address pattern; `test`: the key of
-    the check, such as `contains`, if the kind has several."""
+    """One expectation of a case.
+
+    `kind` says what is checked, `subject` is the phase, artifact or address pattern. If the kind has several checks,
+    `test` is the key of this one, such as `contains`.
+    """
 
     kind: str
     value: Any
@@ -74,7 +77,7 @@ class Expectation:
 
 
 class ScriptedReply(NamedTuple):
-    """A scripted reply and its position."""
+    """A scripted reply and its position in the case."""
 
     rule: Rule
     span: Span
@@ -82,7 +85,7 @@ class ScriptedReply(NamedTuple):
 
 @dataclass(frozen=True)
 class RunSettings:
-    """The values of `run`, which are the same each time the case runs."""
+    """The values of the template variable `run`, which are fixed for every run of the case."""
 
     name: str = "run"
     started_at: str = DEFAULT_STARTED_AT
@@ -91,7 +94,7 @@ class RunSettings:
 
 @dataclass(frozen=True)
 class Case:
-    """A test case: the inputs, answers and replies of a run, and the expectations."""
+    """A test case: what a run gets (inputs, answers, replies), and what is expected of it."""
 
     name: str
     workflow: str
@@ -108,7 +111,7 @@ class Case:
 
     @property
     def span(self) -> Span:
-        """The start of its file."""
+        """The start of the case file."""
         return Span(self.front.span.source, 0)
 
     @property

@@ -1,4 +1,4 @@
-"""Checks test cases: their keys, and the inputs, phases, questions, models and folders that they name."""
+"""Checks the keys of test cases, and the inputs, phases, questions, models and folders that the cases name."""
 
 from __future__ import annotations
 
@@ -25,13 +25,16 @@ from skillrun.syntax.reading import decode_source, read_source
 from skillrun.syntax.source import MAX_BYTES, Source, Span, to_plain
 
 _NAMED: Final = re.compile(r"`([^`]+)`")
-_BETWEEN: Final = re.compile(r"; (?=`)")  # between two errors, each of which starts with a name
+_BETWEEN: Final = re.compile(r"; (?=`)")  # between two input errors; each error starts with the name of an input
 
 
 @dataclass(frozen=True)
 class ReadyCase:
-    """A case ready to run: with the workflow's inputs, the project folder, the texts of the files that `equals` names,
-    the folder of other runs, and the recorded prompts."""
+    """A checked case with what it needs to run.
+
+    `inputs` include defaults. `files` maps the files that `equals` names to their texts. `runs` is the folder of other
+    runs that the run may read.
+    """
 
     case: Case
     inputs: Mapping[str, Any]
@@ -42,7 +45,7 @@ class ReadyCase:
 
 
 def prepare_case(case: Case, program: Program, project: Path, problems: Problems) -> ReadyCase | None:
-    """Return the case ready to run; None if it has errors, which are reported at their positions."""
+    """Return the case ready to run. If it has errors, report them at their positions and return None."""
     before = len(problems)
     folder = project / "tests" / case.workflow
     project_folder = _folder(case, "project", folder, project, problems) or project
@@ -62,7 +65,7 @@ def prepare_case(case: Case, program: Program, project: Path, problems: Problems
 
 
 def _folder(case: Case, key: str, folder: Path, project: Path, problems: Problems) -> Path | None:
-    """Return the folder that a key names; None if the key is not set or the folder is missing, which is reported."""
+    """Return the folder that a key names; None if the key is not set. If the folder is missing, report it."""
     name = str(getattr(case, key))
     place = folder / name
     if not name:
@@ -74,7 +77,7 @@ def _folder(case: Case, key: str, folder: Path, project: Path, problems: Problem
 
 
 def _prompts(case: Case, folder: Path, project: Path, problems: Problems) -> Sequence[RecordedPrompt] | None:
-    """Return the recorded prompts of a case; None if it names no file or the file is invalid."""
+    """Return the recorded prompts of a case; None if the case names no file. An invalid file is reported."""
     if not case.prompts:
         return None
     file_problems = Problems()
@@ -90,7 +93,7 @@ def _prompts(case: Case, folder: Path, project: Path, problems: Problems) -> Seq
 
 
 def _inputs(case: Case, program: Program, project: Path, problems: Problems) -> dict[str, Any]:
-    """Return the inputs with their defaults; invalid ones are reported at their positions."""
+    """Return the inputs, including defaults. Invalid inputs are reported at their positions."""
     node = case.front.get("inputs")
     values: dict[str, Any] = to_plain(node) or {} if isinstance(node, source.Mapping) else {}
     known = [field.name for field in program.workflow.inputs]
@@ -124,7 +127,7 @@ def _check_phases(case: Case, program: Program, problems: Problems) -> None:
 
 
 def _check_rounds(case: Case, program: Program, problems: Problems) -> None:
-    """Report address patterns that name an impossible round."""
+    """Report address patterns that name a round that no run can reach."""
     most = _most_rounds(program)
     for expectation in case.expectations:
         match = ROUND_PREFIX.match(expectation.subject) if expectation.kind in _BY_ADDRESS else None
@@ -136,7 +139,7 @@ def _check_rounds(case: Case, program: Program, problems: Problems) -> None:
 
 
 def _most_rounds(program: Program) -> float:
-    """Return the maximum number of rounds of a run; infinite if a limit is not a literal number."""
+    """Return the maximum number of rounds of a run; infinite if the `at_most` of a `goto` is not a literal number."""
     steps = [step for phase in program.phases.values() for step in phase.walk()]
     uses = program.workflow.phases.values()
     steps += [step for use in uses if use.otherwise is not None for step in use.otherwise.walk()]
@@ -150,7 +153,7 @@ _OF_PHASES: Final = ("outputs", "flags")
 
 
 def _files(case: Case, folder: Path, project: Path, problems: Problems) -> dict[str, str]:
-    """Return the texts of the files that `equals` names."""
+    """Return the texts of the files that `equals` names, keyed by name."""
     texts: dict[str, str] = {}
     for expectation in case.expectations:
         if expectation.test == "equals":
@@ -163,16 +166,16 @@ def _files(case: Case, folder: Path, project: Path, problems: Problems) -> dict[
 
 
 def _report(case: Case, problems: Problems, code: str, message: str, *path: str, hint: str = "") -> None:
-    """Report a problem at the key with this path, or at its nearest existing parent."""
+    """Report a problem at the key with this path, or at the key's nearest parent that exists."""
     places = (case.front.key_span(*path[:length]) for length in range(len(path), 0, -1))
     span: Span = next((place for place in places if place is not None), case.span)
     problems.report(span, code, message, hint)
 
 
 def check_cases(project: Path, library: Library, programs: Sequence[Program]) -> tuple[list[str], Iterator[Problem]]:
-    """Return the project's case files and their problems, for `skillrun validate`.
+    """Return the labels of the project's case files, and the problems in the files, for `skillrun validate`.
 
-    The names in a case are checked only if the library has no errors.
+    If the library has errors, the names in cases are not checked.
     """
     files = list(case_files(project))
     by_name = {} if library.problems.has_errors else {program.workflow.name: program for program in programs}
@@ -186,10 +189,10 @@ def check_cases(project: Path, library: Library, programs: Sequence[Program]) ->
 def case_problems(
     file: CaseFile, workflows: Iterable[str], program: Program | None, project: Path, text: str | None = None
 ) -> Problems:
-    """Return the problems of a case; `text` replaces the content of its file.
+    """Return the problems of a case file. If `text` is given, it is checked instead of the content on disk.
 
-    Names are checked only with a program. In a folder without a workflow of the same name, only files that look like
-    cases are checked.
+    Without a program, the names in the case are not checked. If no workflow has the name of the folder, only files that
+    look like cases are checked.
     """
     problems, workflow_names = Problems(), list(workflows)
     try:

@@ -46,7 +46,8 @@ def _complete_cases(context: click.Context, _parameter: click.Parameter, incompl
 
 @click.command(
     help="Run the test cases in tests/<workflow>/<case>.md with scripted replies, at no cost.\n\n"
-    "Runs all cases, those of WORKFLOW, or the named ones. Exit code 1: a case failed. Exit code 2: a case is invalid."
+    "Runs all cases, all cases of WORKFLOW, or the named cases. Exit code 1: a case failed. Exit code 2: a case is "
+    "invalid."
 )
 @click.argument("workflow", default="", shell_complete=completers.workflows)
 @click.argument("names", nargs=-1, metavar="[CASE]...", shell_complete=_complete_cases)
@@ -55,7 +56,7 @@ def _complete_cases(context: click.Context, _parameter: click.Parameter, incompl
     type=click.IntRange(min=0),
     default=0,
     metavar="N",
-    help="Number of parallel cases. Default: one per processor.",
+    help="Number of cases to run in parallel. Default: one per processor.",
 )
 @click.option(
     "--junit",
@@ -69,7 +70,7 @@ def _complete_cases(context: click.Context, _parameter: click.Parameter, incompl
     "recorded",
     default="",
     metavar="RUN",
-    help="Create a case from RUN, and run it.",
+    help="Create a case from RUN, then run the case.",
     shell_complete=completers.runs,
 )
 @click.option("--as", "name", default="", metavar="CASE", help="Name of the recorded case. Default: the run's name.")
@@ -130,7 +131,10 @@ def _check_report(report: Path | None) -> None:
 def _select_cases(
     library: Library, project: Path, workflow: str, names: Sequence[str]
 ) -> tuple[list[CaseFile], list[CaseResult]]:
-    """Return the selected cases, and the results of cases without a workflow. Raises UsageError without any."""
+    """Return the selected cases, and results for cases whose workflow is missing.
+
+    Raises UsageError if there are no cases, or if a named case does not exist.
+    """
     files = list(case_files(project))
     workflow_names = library.names("workflows")
     if not workflow:
@@ -157,7 +161,7 @@ def _select_cases(
 
 
 def _unknown_workflow_result(library: Library, project: Path, file: CaseFile) -> CaseResult | None:
-    """Return the result of a case whose workflow is missing; None if the file is not a case."""
+    """Return a result for a case whose workflow is missing; None if the file is not a case."""
     problems = Problems()
     document = file.document(problems, project)
     if document is None or not looks_like_case(document):
@@ -175,7 +179,7 @@ def _check_workflows(library: Library, names: Iterable[str], out: Output) -> dic
     workflows: dict[str, CheckedWorkflow] = {}
     printed: set[Problem] = set()
     for name in names:
-        library = Library(library.roots, library)  # collects only this workflow's problems
+        library = Library(library.roots, library)  # a new library, which collects only this workflow's problems
         program = check_workflow(library, name, RESERVED_NAMES)
         library.config("models")
         problems = tuple(library.problems)
@@ -220,7 +224,10 @@ def _counts_data(counts: Counter[str]) -> dict[str, int]:
 
 
 def create_case(run: StoredRun, name: str, out: Output) -> tuple[str, str]:
-    """Write the case `name` of a run and return its workflow and name. Existing files are not overwritten."""
+    """Write a case recorded from a run, and return the names of its workflow and of the case.
+
+    Raises UsageError if the name is invalid or a file already exists.
+    """
     if not SLUG.fullmatch(name):
         raise UsageError(
             f"`{name}` is not a valid case name", "use lowercase letters, digits and `-`: `--as dark-mode`"
@@ -251,7 +258,10 @@ def create_case(run: StoredRun, name: str, out: Output) -> tuple[str, str]:
 
 
 def _check_program(workflow: str, library: Library, out: Output) -> Program:
-    """Return a workflow's program; exit if it has errors. Warnings are printed when the case runs."""
+    """Return the program of a workflow. If the workflow has errors, print them and exit.
+
+    Warnings are printed later, when the case runs.
+    """
     require_workflow(workflow, library)
     program = check_workflow(library, workflow, RESERVED_NAMES)
     if library.problems.has_errors:

@@ -1,4 +1,7 @@
-"""`skillrun test --compare`: compares two versions on a workflow's cases, after the user confirms the price."""
+"""`skillrun test --compare`: runs a workflow's cases in two versions and compares the results.
+
+The user confirms the price first.
+"""
 
 from __future__ import annotations
 
@@ -94,20 +97,21 @@ def compare_options(command: Callable[..., Any]) -> Callable[..., Any]:
             "other",
             default="",
             metavar="VERSION",
-            help="Compare the project's files with another version on a real model: a git revision, a folder, or "
-            "`shipped` for the built-in files. Prints the price before it starts.",
+            help="Compare the project's files with VERSION on a real model. VERSION is a git revision, a folder, or "
+            "`shipped` (the built-in files). Prints the price before it starts.",
         ),
         click.option(
             "--samples", type=click.IntRange(1, 100), default=None, metavar="N", help="Samples per case. Default: 3."
         ),
         click.option("--phase", default="", metavar="PHASE", help="Compare the calls of this phase."),
         click.option("--step", default="", metavar="STEP", help="Compare the calls of this step."),
-        click.option("--whole", is_flag=True, help="Compare whole runs, in which every call is made."),
+        click.option("--whole", is_flag=True, help="Compare whole runs: a real model replies to every call."),
         click.option(
             "--judge",
             default="",
             metavar="WORKFLOW",
-            help="Have a workflow score each pair blind, for example the built-in `judge-pair`.",
+            help="Score each pair of results with WORKFLOW, such as the built-in `judge-pair`. The judge does not see "
+            "which version a result comes from.",
         ),
         click.option(
             "--model",
@@ -130,7 +134,7 @@ def compare_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def parse_compare_options(workflow: str, chosen: Mapping[str, Any]) -> CompareOptions | None:
-    """Return the comparison's options; None without `--compare`. Raises UsageError for conflicting options."""
+    """Return the options of a comparison; None if `--compare` is not given. Raises UsageError if options conflict."""
     scope = ComparisonScope(chosen["whole"], chosen["phase"], chosen["step"])
     compare_only = ("samples", "phase", "step", "whole", "judge", "model", "script", "yes", "trust_project")
     if not chosen["other"]:
@@ -183,7 +187,7 @@ def _load_judge(name: str, library: Library, out: Output) -> Program:
 def _check_models(
     options: CompareOptions, loaded: LoadedWorkflow, script: Script | None, out: Output
 ) -> LoadedWorkflow:
-    """Return the workflow after checking its models and, for real calls, the user's trust in its providers."""
+    """Check that the models are available and, unless replies are scripted, that the user trusts the providers."""
     loaded.check_models(options.model, {}, keys=script is None)
     if script is not None:
         return loaded
@@ -192,7 +196,7 @@ def _check_models(
 
 
 def _load_side(name: str, program: Program, files: Sequence[CaseFile], out: Output) -> ComparisonSide:
-    """Return a version with its cases; exit if a case is invalid or does not match this version."""
+    """Return a version with its cases. If a case is invalid or does not match this version, print why and exit."""
     problems, project = Problems(), current_project().resolve()
     cases = {}
     for file in files:
@@ -267,7 +271,7 @@ class _ComparisonRun:
         return has_terminal() and not self.out.json
 
     def _report_refusal(self, cost: ComparisonCost) -> int:
-        """Return exit code 1 if the user declined, 2 without a terminal."""
+        """Report that no calls were made. Return exit code 1 if the user declined, 2 without a terminal."""
         self.out.data({"status": "refused", **cost.data()})
         if self._can_ask:
             self.out.line(NO_CALLS_MADE)
@@ -281,7 +285,7 @@ class _ComparisonRun:
         return SampleContext(self.loaded.catalogue, os.environ, answered, self.options.model, cache)
 
     async def _estimate(self) -> tuple[dict[str, ConversationPaths], Comparison, ComparisonCost]:
-        """Return the compared calls, a simulated comparison, and the cost of the calls that are not yet recorded."""
+        """Return the compared calls of each case, a simulated comparison, and the cost of the unrecorded calls."""
         expected = ExpectedSizes.from_program(self.loaded.program)
         estimating_gateway = PaddedScriptedGateway(expected, (), price=self.loaded.catalogue.price)
         answered = SampleReplies(self._recorded_journal(), estimating_gateway, saves=False)
@@ -311,9 +315,9 @@ class _ComparisonRun:
         return paths, self._comparison(paths, samples, judged), expense
 
     def _first_without_reply(self, case: str, paths: ConversationPaths) -> str:
-        """Return the first of several differing calls if the case has no reply for it.
+        """Return the first of several compared calls, if the case has no reply for this call.
 
-        Empty otherwise, and if the user chose the calls (`--whole`, `--phase`).
+        Empty if it has a reply, if only one call is compared, or if the user chose the calls (`--whole`, `--phase`).
         """
         several = list(paths)
         if len(several) < 2 or self.options.scope.whole or self.options.scope.phase:
@@ -322,7 +326,7 @@ class _ComparisonRun:
         return "" if any(fnmatchcase(f"{several[0]}/1.1", pattern) for pattern in patterns) else several[0]
 
     def _recorded_journal(self) -> Journal:
-        """Return the journal of earlier comparisons of this workflow, or an empty one."""
+        """Return the journal of this workflow's earlier comparisons; an empty journal before the first."""
         folder_path = self.options.runs / COMPARISONS_FOLDER / self.options.workflow
         if not folder_path.is_dir():
             return MemoryJournal()
@@ -352,7 +356,7 @@ class _ComparisonRun:
     async def _run_judge(
         self, samples: Sequence[Sample], circumstances: SampleContext, on_pair: Callable[[JudgedPair], None]
     ) -> list[JudgedPair]:
-        """Score the pairs that `pairs_to_judge` selects."""
+        """Let the judge score the pairs that `pairs_to_judge` selects."""
         if self.judge is None:
             return []
         by_place = {(sample.side, sample.case, sample.number): sample for sample in samples}
@@ -366,7 +370,7 @@ class _ComparisonRun:
         return await judge_all_pairs(self.judge, selected_pairs, self._judge_task, circumstances, on_pair)
 
     def _judge_task(self, case: str) -> str:
-        """Return the judge's description of a case: the workflow, its inputs and the compared part, as YAML."""
+        """Return the description of a case for the judge, as YAML: the workflow, the inputs and the compared part."""
         ready, workflow = self.sides[1].cases[case], self.loaded.program.workflow
         given = {name: value for name, value in ready.inputs.items() if name in ready.case.input_names}
         task: dict[str, Any] = {"workflow": workflow.description, "inputs": given}
@@ -384,7 +388,7 @@ class _ComparisonRun:
 
 
 def _save_comparison(folder: Path, comparison: Comparison) -> tuple[Path, Path]:
-    """Write the comparison under the next free number, as markdown and as JSON; return both paths."""
+    """Write the comparison as markdown and as JSON, named by the next free number. Return both paths."""
     import json
 
     number = next(n for n in range(1, 10**6) if not any((folder / f"{n}{end}").exists() for end in (".md", ".json")))

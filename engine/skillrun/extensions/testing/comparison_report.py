@@ -15,13 +15,13 @@ from skillrun.extensions.testing.sampling import ConversationPaths, Sample
 from skillrun.runtime.phase_record import UsageTotals
 from skillrun.syntax.diagnostics import indent_continuation
 
-SIGNIFICANCE_LEVEL: Final = 0.05  # p-values below it are significant
-MIN_DECIDED_PAIRS: Final = 6  # with fewer, even unanimous pairs can be chance
+SIGNIFICANCE_LEVEL: Final = 0.05  # differences with a smaller p-value are significant
+MIN_DECIDED_PAIRS: Final = 6  # even if fewer pairs all agree, the result can be chance
 
 
 @dataclass(frozen=True)
 class Spread:
-    """Count, mean and standard deviation of some numbers; a single number has no deviation."""
+    """Count, mean and standard deviation of numbers. A single number has no deviation."""
 
     count: int
     mean: float
@@ -37,7 +37,7 @@ def compute_spread(numbers: Sequence[float]) -> Spread | None:
 
 @dataclass(frozen=True)
 class Verdict:
-    """How often each side was better. `undecided` counts ties and pairs whose two judgements disagree."""
+    """How often each version was better. `undecided` counts ties, and pairs whose two judgements disagree."""
 
     before: int
     after: int
@@ -67,7 +67,7 @@ _FENCE: Final = re.compile(r"^(`{3,})", re.MULTILINE)
 
 @dataclass(frozen=True)
 class ComparisonCost:
-    """The estimated usage of a comparison, without recorded calls."""
+    """The estimated usage of a comparison. Recorded calls are not included, because they cost nothing."""
 
     totals: UsageTotals
     judge_calls: int
@@ -75,7 +75,7 @@ class ComparisonCost:
     models: Sequence[str]
     provider_addresses: Mapping[str, str]
     first_unreplied: Mapping[str, str]
-    """By case: the first of several compared calls if the case has no reply for it, so that later calls differ too."""
+    """The first compared call of each case that has no reply for it. Calls after it differ too."""
 
     @property
     def calls(self) -> int:
@@ -99,14 +99,14 @@ class Comparison:
 
     @property
     def table_cases(self) -> tuple[str, ...]:
-        """The cases of the table; with several, followed by an empty name for the totals."""
+        """The cases in the table. If there are several, an empty name for the totals follows."""
         return (*self.paths, "") if len(self.paths) > 1 else tuple(self.paths)
 
     def samples_of(self, side: str, case: str = "") -> list[Sample]:
         return [sample for sample in self.samples if sample.side == side and case in ("", sample.case)]
 
     def verdict(self, case: str = "") -> Verdict:
-        """Count the wins of each version; judged pairs without a winner are undecided."""
+        """Return how often each version won, in one case or in all. Judged pairs without a winner are undecided."""
         pairs = [pair for pair in self.judged if case in ("", pair.before.case) and pair.is_judged]
         before, after = (sum(pair.winner == name for pair in pairs) for name in ("before", "after"))
         return Verdict(before, after, len(pairs) - before - after)
@@ -155,7 +155,7 @@ class Comparison:
 
 
 def price_lines(comparison: Comparison, cost: ComparisonCost) -> Iterator[str]:
-    """Yield the lines to confirm: the compared calls, their estimated price, and notes."""
+    """Yield the lines that the user confirms: the compared calls, their estimated price, and notes."""
     cases = count_noun(len(comparison.paths), "case")
     yield (
         f"{comparison.workflow}: {comparison.sides[0]} compared with the {comparison.sides[1]}, {cases}, "
@@ -176,19 +176,19 @@ def price_lines(comparison: Comparison, cost: ComparisonCost) -> Iterator[str]:
     generated = sorted({sample.case for sample in comparison.samples if sample.made_up})
     if generated:
         yield (
-            f"note: in {', '.join(generated)} some other replies are generated placeholders: "
-            "record the case from a run to use real ones, or make all calls with `--whole`"
+            f"note: in {', '.join(generated)}, some replies to calls that are not compared are generated placeholders. "
+            "To use real replies, record the case from a run, or make all calls with `--whole`"
         )
     for case, path in cost.first_unreplied.items():
         yield (
-            f"note: {case} has no reply for {path.partition('/')[2]}, the first call that differs: each version gets a "
-            "generated one, so later calls that read it differ too; add a reply to `replies:` of the case to compare "
-            "only your edits"
+            f"note: {case} has no reply for {path.partition('/')[2]}, the first call that differs. Each version gets a "
+            "generated reply, so later calls that read this reply differ too. To compare only your edits, add the "
+            "reply to `replies:` of the case"
         )
     pairs = len(comparison.paths) * comparison.count
     if comparison.judge and pairs < MIN_DECIDED_PAIRS:
         number = count_noun(pairs, "pair")
-        yield f"note: {number} cannot show a significant difference: use {MIN_DECIDED_PAIRS} or more"
+        yield f"note: {number} cannot show a significant difference: compare {MIN_DECIDED_PAIRS} pairs or more"
 
 
 def format_sample(sample: Sample) -> str:
@@ -200,14 +200,14 @@ def format_sample(sample: Sample) -> str:
 
 
 def format_judged_pair(pair: JudgedPair) -> str:
-    """Return the line for a judged pair, without its scores, so that the reader stays unbiased too."""
+    """Return the line for a judged pair. It leaves out the scores, so that the reader stays unbiased too."""
     failed = next((look.failure for look in pair.judgements if look.failure), "")
     status = f"was not judged: {indent_continuation(failed)}" if failed else "judged in both orders"
     return f"{pair.before.case} {pair.before.number}: {status}"
 
 
 def table_lines(comparison: Comparison) -> Iterator[str]:
-    """Yield the result table and the conclusions."""
+    """Yield the lines of the result table and of the conclusions."""
     rows = [_row(comparison, case, side) for case in comparison.table_cases for side in comparison.sides]
     columns = [at for at in range(len(HEADER)) if at < 3 or at > 5 or any(row[at] for row in rows)]
     header = [HEADER[at] for at in columns]
@@ -219,12 +219,12 @@ def table_lines(comparison: Comparison) -> Iterator[str]:
 
 
 def verdict_lines(comparison: Comparison) -> Iterator[str]:
-    """Yield the conclusions: wins of each version, and whether the difference is significant."""
+    """Yield the conclusions: how often each version won, and whether the difference is significant."""
     failed = [sample for sample in comparison.samples if not sample.has_result]
     if failed:
         yield f"{count_noun(len(failed), 'sample')} had no result: run the same command to retry the failed calls"
     if not comparison.judge:
-        yield "not judged: `--judge judge-pair` scores each pair; the results are in the file"
+        yield "not judged: `--judge judge-pair` scores each pair. The file contains the results of both versions"
         return
     verdict = comparison.verdict()
     before, after = comparison.sides
@@ -236,24 +236,24 @@ def verdict_lines(comparison: Comparison) -> Iterator[str]:
     if same:
         yield f"{count_noun(same, 'pair')} had identical results and {'was' if same == 1 else 'were'} not judged"
     if repeated:
-        yield f"{count_noun(repeated, 'pair')} repeated the results of an earlier pair of the case, which counts once"
+        yield f"{count_noun(repeated, 'pair')} had the same results as an earlier pair of the case and were not judged"
     swayed = sum(pair.is_position_biased for pair in comparison.judged)
     if swayed:
-        yield f"in {count_noun(swayed, 'pair')} the judge chose the same position in both orders: the order biased it"
+        yield f"in {count_noun(swayed, 'pair')} the order biased the judge: it chose the same position in both orders"
     if verdict.is_significant:
         better = after if verdict.after > verdict.before else before
-        chance = f"the probability of this by chance is {verdict.p_value:.1%}"
+        chance = f"the probability of this result by chance is {verdict.p_value:.1%}"
         yield f"{better} is better in these cases, according to this judge: {chance}"
     elif verdict.decided < MIN_DECIDED_PAIRS:
         number = count_noun(verdict.decided, "decided pair")
         limit = f"at least {MIN_DECIDED_PAIRS} are needed"
         yield f"too few pairs: {number}, {limit}; use more `--samples`, or more cases"
     else:
-        yield f"no significant difference: the probability of this by chance is {verdict.p_value:.0%}"
+        yield f"no significant difference: the probability of this result by chance is {verdict.p_value:.0%}"
 
 
 def _count_unjudged_pairs(comparison: Comparison) -> tuple[int, int]:
-    """Return the number of pairs with identical results, and of pairs that repeat an earlier pair."""
+    """Return how many pairs have identical results, and how many repeat an earlier pair of the case."""
     after = {(sample.case, sample.number): sample for sample in comparison.samples_of(comparison.sides[1])}
     pairs = [(sample, after[sample.case, sample.number]) for sample in comparison.samples_of(comparison.sides[0])]
     whole = [pair for pair in pairs if pair[0].has_result and pair[1].has_result]
@@ -262,9 +262,10 @@ def _count_unjudged_pairs(comparison: Comparison) -> tuple[int, int]:
 
 
 def pairs_to_judge(pairs: Iterable[tuple[Sample, Sample]], *, is_estimate: bool = False) -> list[tuple[Sample, Sample]]:
-    """Return the pairs to judge: both samples have results, these differ, and no earlier pair has the same two.
+    """Return the pairs to judge.
 
-    In an estimate, results of calls that are not recorded are simulated, so each counts as different.
+    In each, both samples have results, the two results differ, and no earlier pair has the same two results. In an
+    estimate, results of unrecorded calls are simulated, so each counts as different.
     """
     first: dict[tuple[str, str, str], tuple[Sample, Sample]] = {}
     for before, after in pairs:
@@ -299,7 +300,7 @@ def _row(comparison: Comparison, case: str, side: str) -> list[str]:
 
 
 def render_markdown(comparison: Comparison) -> str:
-    """Return the report: the table, the conclusions, and each pair with both results and the judgements."""
+    """Return the report as markdown: the table, the conclusions, and the results and judgements of each pair."""
     rows = [_row(comparison, case, side) for case in comparison.table_cases for side in comparison.sides]
     parts = [
         f"# {comparison.workflow}: {comparison.sides[0]} compared with the {comparison.sides[1]}",

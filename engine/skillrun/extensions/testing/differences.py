@@ -1,4 +1,4 @@
-"""Text differences for failed expectations: `-` marks expected lines, `+` actual ones."""
+"""Formats the difference between an expected and an actual text: `-` marks expected lines, `+` actual lines."""
 
 from __future__ import annotations
 
@@ -8,26 +8,28 @@ from difflib import SequenceMatcher, unified_diff
 from itertools import islice, takewhile
 from typing import Final
 
-MOST_LINES: Final = 80  # lines of a difference; further lines are counted
-MOST_COMPARED: Final = 5_000  # lines of a text that are searched for the nearest one
-MAX_LINE_CHARS: Final = 1_000  # characters of a line that are compared
+MOST_LINES: Final = 80  # lines of a difference that are shown; the others are only counted
+MOST_COMPARED: Final = 5_000  # lines of a text among which the most similar line is searched
+MAX_LINE_CHARS: Final = 1_000  # only so many characters of a line are compared
 CONTEXT_LINES: Final = 2  # unchanged lines shown before and after a difference
 CONTEXT_CHARS: Final = 40  # characters shown on either side of the nearest match
-MIN_SIMILARITY: Final = 0.5  # share of the expected line that must match
+MIN_SIMILARITY: Final = 0.5  # share of the expected line that a similar line must contain
 MIN_MATCH_CHARS: Final = 3  # shortest run of equal characters that counts as a match
 
 _HUNK_HEADER: Final = re.compile(r"@@ (?:line|(-\S+)) \+?(\d+)\S* @@")
 
 
 def diff_lines(expected: Sequence[str], actual: Sequence[str]) -> list[str]:
-    """Return the unified diff of two lists of lines, without its file header."""
+    """Return the unified diff of two lists of lines, without the file header."""
     lines = list(islice(unified_diff(expected, actual, lineterm="", n=CONTEXT_LINES), 2, None))
     return truncate_lines(lines)
 
 
 def nearest_lines(words: str, text: str) -> list[str]:
-    """Return the expected words and the most similar place in the text, from their first difference on; only the
-    expected words if nothing is similar."""
+    """Return the difference between expected words and the most similar place in a text, from the first difference on.
+
+    If nothing in the text is similar, return only the expected words.
+    """
     wanted = words.strip("\n").split("\n")
     lines = text.split("\n")
     longest = max(wanted, key=len)
@@ -43,7 +45,7 @@ def nearest_lines(words: str, text: str) -> list[str]:
 
 
 def matching_lines(words: str, text: str) -> list[str]:
-    """Return the first occurrence of the words, marked with `+`, with its surrounding lines."""
+    """Return the lines of the first occurrence of the words, marked with `+`, and the lines around it."""
     first_match = text[: text.index(words)].count("\n")
     last = first_match + words.count("\n")
     lines = text.split("\n")
@@ -56,13 +58,16 @@ def matching_lines(words: str, text: str) -> list[str]:
 
 
 def truncate_lines(lines: list[str]) -> list[str]:
-    """Return at most `MOST_LINES` lines and the number of omitted ones."""
+    """Return at most `MOST_LINES` lines; if lines are left out, the last line says how many."""
     rest = len(lines) - MOST_LINES
     return lines if rest <= 0 else [*lines[:MOST_LINES], f"… and {rest} more lines"]
 
 
 def add_part_names(lines: Sequence[str], parts: Sequence[tuple[int, str]]) -> list[str]:
-    """Append to each hunk header the part of the text in which the hunk starts; `parts` holds (first line, name)."""
+    """Append to each hunk header the name of the part of the text in which the first difference is.
+
+    `parts` lists the first line and the name of each part.
+    """
     labelled_lines = []
     for place, line in enumerate(lines):
         start = _HUNK_HEADER.fullmatch(line)
@@ -76,7 +81,7 @@ def add_part_names(lines: Sequence[str], parts: Sequence[tuple[int, str]]) -> li
 
 
 def _count_context_lines(lines: Sequence[str]) -> int:
-    """Return the number of unchanged lines before the first difference."""
+    """Return how many unchanged lines precede the first difference."""
     return len(list(takewhile(lambda line: line.startswith(" "), lines)))
 
 
@@ -85,9 +90,9 @@ def _part_at(line: int, parts: Sequence[tuple[int, str]]) -> list[str]:
 
 
 def _nearest_line_number(line: str, lines: Sequence[str]) -> int | None:
-    """Return the index of the most similar line; None if no line has half of the expected one.
+    """Return the index of the line that is most similar to `line`; None if no line contains half of it.
 
-    The last of several equally similar lines wins, since in a prompt the instructions follow the material.
+    Of several equally similar lines, the last is returned, since in a prompt the instructions follow the material.
     """
     wanted = line.strip()[:MAX_LINE_CHARS]
     matcher = SequenceMatcher(None, "", wanted, autojunk=False)
@@ -106,7 +111,7 @@ def _nearest_line_number(line: str, lines: Sequence[str]) -> int | None:
 
 
 def _excerpt(line: str, wanted: str) -> tuple[str, int]:
-    """Return the most similar part of a line with some context, and the column of the first difference."""
+    """Return the part of a line most similar to `wanted`, with context, and the column of the first difference."""
     matcher = SequenceMatcher(None, line[:MAX_LINE_CHARS], wanted[:MAX_LINE_CHARS], autojunk=False)
     match = matcher.find_longest_match()
     first = max(0, match.a - match.b)

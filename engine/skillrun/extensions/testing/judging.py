@@ -1,4 +1,7 @@
-"""Scores pairs of samples with a judge workflow: blind, and each pair in both orders."""
+"""Scores pairs of samples with a judge workflow.
+
+The judge sees each pair in both orders, but not which version a sample comes from.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,11 @@ JUDGE_OUTPUTS: Final = ("first", "second")
 
 @dataclass(frozen=True)
 class Judgement:
-    """One judgement of a pair: the side shown first, both scores and the reason. `failure`: why there are no scores."""
+    """One judgement of a pair, in one order.
+
+    `first` is the side that was shown first; `before` and `after` are the scores. If there are no scores, `failure`
+    says why.
+    """
 
     first: str
     before: float = 0
@@ -35,7 +42,7 @@ class Judgement:
 
 @dataclass(frozen=True)
 class JudgedPair:
-    """Two samples of one case and both judgements, in the order in which they were made."""
+    """Two samples of one case, and the two judgements in the order in which they were made."""
 
     before: Sample
     after: Sample
@@ -56,7 +63,7 @@ class JudgedPair:
 
     @property
     def winner(self) -> str:
-        """`before` or `after` if both judgements agree; empty if they disagree or the scores are equal."""
+        """The side that both judgements prefer, `before` or `after`; empty if they disagree or the scores are equal."""
         winners = {
             "before" if look.before > look.after else "after" if look.after > look.before else ""
             for look in self.judgements
@@ -65,7 +72,7 @@ class JudgedPair:
 
     @property
     def is_position_biased(self) -> bool:
-        """Whether both judgements prefer the first sample shown, or both the second."""
+        """Whether both judgements prefer the sample shown first, or both prefer the sample shown second."""
         better = [
             look.before - look.after if look.first == "before" else look.after - look.before for look in self.judgements
         ]
@@ -73,7 +80,7 @@ class JudgedPair:
 
 
 def check_judge(program: Program) -> None:
-    """Raise UsageError if the workflow lacks an input or output of a judge, or requires another input."""
+    """Raise UsageError if the workflow lacks an input or output that a judge must have, or requires any other input."""
     name = program.workflow.name
     inputs = [field.name for field in program.workflow.inputs]
     for word, wanted, there in (
@@ -86,7 +93,9 @@ def check_judge(program: Program) -> None:
                 raise UsageError(f"`{name}` is not a judge: it has no {word} `{each}`", hint)
     for field in program.workflow.inputs:
         if field.name not in JUDGE_INPUTS and field.required:
-            raise UsageError(f"`{name}` is not a judge: it requires the input `{field.name}`", "add a default to it")
+            raise UsageError(
+                f"`{name}` is not a judge: it requires the input `{field.name}`", "give the input a default"
+            )
 
 
 async def judge_all_pairs(
@@ -96,7 +105,7 @@ async def judge_all_pairs(
     circumstances: SampleContext,
     on_pair: Callable[[JudgedPair], None],
 ) -> list[JudgedPair]:
-    """Judge every pair in both orders; `task_of` returns the description of a case."""
+    """Judge every pair in both orders. `task_of` describes a case; `on_pair` gets each judged pair."""
     semaphore = asyncio.Semaphore(MAX_CONCURRENT_SAMPLES)
 
     async def judge_one(before: Sample, after: Sample) -> JudgedPair:
@@ -113,7 +122,10 @@ async def judge_all_pairs(
 async def _judge_pair(
     judge: Program, before: Sample, after: Sample, task: str, circumstances: SampleContext
 ) -> JudgedPair:
-    """Judge a pair in both orders. The content decides which order comes first, so a resumed comparison repeats it."""
+    """Judge a pair in both orders.
+
+    A hash of the results decides which order comes first, so that a resumed comparison uses the same order.
+    """
     starts_with_before = int(sha256_of(f"{before.result}\0{after.result}\0{before.number}")[0], 16) % 2
     judgements, spent = [], UsageTotals()
     for first in ("before", "after") if starts_with_before else ("after", "before"):
@@ -139,7 +151,7 @@ async def _run_judge(
 
 
 def _read_judgement(first: str, outcome: Outcome) -> Judgement:
-    """Return the judgement, with scores assigned to the versions again."""
+    """Return the judgement from the judge's outputs. `first` is the side that was shown first."""
     if outcome.status != "completed":
         return Judgement(first, failure=outcome.reason or outcome.status)
     values: list[Any] = [outcome.outputs.get(name) for name in JUDGE_OUTPUTS]

@@ -1,4 +1,4 @@
-"""Compares a finished run with a case's expectations and returns a mismatch, with a difference, for each failed one."""
+"""Compares a finished run with the expectations of its case, and returns a mismatch for each that is not met."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from skillrun.syntax.diagnostics import Problem, Problems, Severity, suggest
 from skillrun.syntax.source import Span
 from skillrun.types.schemas import quote_value
 
-PATTERN_TIMEOUT: Final = 5.0  # seconds for a regular expression
+PATTERN_TIMEOUT: Final = 5.0  # seconds to search with one regular expression
 NO_CALL: Final = "the run makes no call"
 OUTCOME: Final = ("outcome", "reason")  # reported first
-MOST_PROMPTS: Final = 3  # prompts shown with a difference for one expectation; further ones are counted
+MOST_PROMPTS: Final = 3  # prompts shown for one failed expectation; the others are only counted
 
 
 @dataclass(frozen=True)
 class Mismatch:
-    """A failed expectation: the problem at its position, both values, and the lines of the difference."""
+    """A failed expectation, with a problem at its position and the lines of the difference."""
 
     problem: Problem
     expected: Any
@@ -33,19 +33,19 @@ class Mismatch:
 
 
 MismatchDetails = Iterator[tuple[str, Any, Sequence[str], str]]
-"""Message, actual value, difference and hint."""
+"""Yields the message, the actual value, the lines of the difference and the hint."""
 
 
 def find_mismatches(ready: ReadyCase, case_run: CaseRun) -> list[Mismatch]:
-    """Return all mismatches of a run. A case without an expected outcome requires the run to complete."""
+    """Return all mismatches of a run. If the case expects no outcome, the run must complete."""
     case = ready.case
     expected = list(case.expectations)
     if not any(expectation.kind == "outcome" for expectation in expected):
         expected.insert(0, Expectation("outcome", "completed", case.front.key_span("expect") or case.span))
     if not case_run.has_started and not all(expectation.kind in OUTCOME for expectation in expected):
         return [_start_failure(expected, case_run)]
-    expected.sort(key=lambda wanted: wanted.kind not in OUTCOME)  # others may follow from it
-    by_message: dict[str, Mismatch] = {}  # a missing text is reported once, however many expectations it has
+    expected.sort(key=lambda wanted: wanted.kind not in OUTCOME)  # other mismatches may follow from these
+    by_message: dict[str, Mismatch] = {}  # each message is reported once, even if several expectations fail with it
     for expectation in expected:
         for mismatch in _check_expectation(expectation, case_run, ready):
             by_message.setdefault(mismatch.problem.message, mismatch)
@@ -60,7 +60,7 @@ def _start_failure(expected: Sequence[Expectation], case_run: CaseRun) -> Mismat
 
 
 def check_unused_entries(case: Case, case_run: CaseRun) -> list[Problem]:
-    """Return a warning for each unused reply, each reply that violates its call's schema, and each unused answer."""
+    """Return warnings about unused replies, replies that violate the schema of their call, and unused answers."""
     problems = Problems()
     if not case_run.has_started:
         return []
@@ -85,7 +85,7 @@ def _check_expectation(expectation: Expectation, case_run: CaseRun, ready: Ready
 
 
 def _suggest_name(name: str, names: Iterable[str], fallback: str) -> str:
-    """Return a hint with the closest name or all names, or `fallback` without names."""
+    """Return a hint with the closest name, or with all names; `fallback` if there are no names."""
     return suggest(name, names) or fallback
 
 
@@ -95,7 +95,7 @@ def problem_at(span: Span, code: str, message: str, hint: str = "", severity: Se
     return Problem(span.path, line, column, code, message, hint, severity, span.source.line(line))
 
 
-# one function for each kind of expectation
+# checks, one function for each kind of expectation
 
 
 def _outcome(expectation: Expectation, case_run: CaseRun, _files: Mapping[str, str]) -> MismatchDetails:
@@ -173,11 +173,13 @@ def _prompt(expectation: Expectation, case_run: CaseRun, files: Mapping[str, str
 
 
 def _suggest_address(pattern: str, case_run: CaseRun) -> str:
-    """Return a hint for a pattern that matches no call: the rounds in which it matches, or other addresses."""
+    """Return a hint about a pattern that matches no call: the rounds in which the pattern would match, or addresses."""
     anywhere = ROUND_PREFIX.sub("", pattern, count=1)
     rounds = dict.fromkeys(call.round for call in case_run.calls if anywhere != pattern and call.matches(anywhere))
     if rounds:
-        return f"it matches only in round {', '.join(map(str, rounds))}; an unchanged prompt is not sent again"
+        return (
+            f"it matches only in round {', '.join(map(str, rounds))}. A round does not send an unchanged prompt again"
+        )
     return _suggest_name(pattern, dict.fromkeys(call.round_address for call in case_run.calls), NO_CALL)
 
 
@@ -197,7 +199,10 @@ def _one_prompt(
 
 
 def _text(expectation: Expectation, text: str, files: Mapping[str, str]) -> Iterator[tuple[str, Sequence[str]]]:
-    """Yield the message and difference of a text that fails an expectation: `-` marks expected lines, `+` actual."""
+    """Yield the message and the lines of the difference if a text fails an expectation.
+
+    In a difference, `-` marks expected lines and `+` actual lines.
+    """
     words = str(expectation.value)
     match expectation.test:
         case "contains" if words not in text:
@@ -211,7 +216,10 @@ def _text(expectation: Expectation, text: str, files: Mapping[str, str]) -> Iter
 
 
 def _has_match(pattern: str, text: str) -> bool:
-    """Whether a regular expression matches in a text or in one of its lines, so `^` and `$` also work per line."""
+    """Whether a regular expression matches in the whole text or in one line of it.
+
+    So `^` and `$` match at the ends of the text and of each line.
+    """
     return any(find_hits(pattern, part, PATTERN_TIMEOUT, ignore_case=False) for part in (text, *text.splitlines()))
 
 

@@ -1,4 +1,4 @@
-"""Prompts of recorded runs: converts them to and from JSON, and compares them with the prompts that a case sends."""
+"""Converts the prompts of a recorded run to and from JSON, and compares them with the prompts that a case sends."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from skillrun.store.files import sha256_of
 from skillrun.store.journal import Journal
 
 MAX_PROMPTS_BYTES: Final = 20_000_000
-_NAME: Final = 16  # digits of a text's hash
+_NAME: Final = 16  # hexadecimal digits of the hash that names a text
 
 
 @dataclass(frozen=True)
 class PromptDifference:
-    """A call whose prompt differs from the recorded one: `-` marks recorded lines, `+` current ones.
+    """A call whose prompt differs from the recorded prompt. `-` marks recorded lines, `+` current lines.
 
-    `status`: `differs`; `new` if only the case's run makes the call; `gone` if only the recorded run made it.
+    `status` is `differs`, `new` (only the run of the case makes the call), or `gone` (only the recorded run made it).
     """
 
     address: str
@@ -31,7 +31,7 @@ class PromptDifference:
 
 
 RecordedPrompt = tuple[str, list[str]]
-"""An address, and the texts of its prompt."""
+"""The address of a call, and the texts of its prompt."""
 
 
 def recorded_prompts(journal: Journal) -> list[RecordedPrompt]:
@@ -44,12 +44,12 @@ def recorded_prompts(journal: Journal) -> list[RecordedPrompt]:
 
 
 def list_prompt_texts(request: Request) -> list[str]:
-    """Return the texts of a prompt, which are joined by empty lines where it is shown."""
+    """Return the texts of a prompt, in order: the system prompt, then the messages."""
     return [block.text for block in request.system] + [b.text for message in request.messages for b in message.blocks]
 
 
 def dump_prompts(prompts: Iterable[RecordedPrompt]) -> str:
-    """Return the prompts as JSON; each text is stored once, as a list of lines, under its hash."""
+    """Return the prompts as JSON. Each distinct text is stored once, as a list of lines keyed by the text's hash."""
     texts: dict[str, list[str]] = {}
     calls = []
     for address, parts in prompts:
@@ -60,7 +60,7 @@ def dump_prompts(prompts: Iterable[RecordedPrompt]) -> str:
 
 
 def load_prompts(text: str) -> list[RecordedPrompt]:
-    """Parse the output of `dump_prompts`. Raises ValueError for any other text."""
+    """Return the prompts that `dump_prompts` wrote to a text. Raises ValueError for any other text."""
     data: Any = json.loads(text)
     try:
         texts = {name: "\n".join(lines) for name, lines in data["texts"].items()}
@@ -72,9 +72,9 @@ def load_prompts(text: str) -> list[RecordedPrompt]:
 def prompt_differences(
     recorded: Iterable[RecordedPrompt], sent: Iterable[tuple[str, Request]]
 ) -> Iterator[PromptDifference]:
-    """Yield the prompts that differ, in sending order, then the recorded prompts that are no longer sent.
+    """Yield the sent prompts that differ from the recorded ones, then the recorded prompts that are no longer sent.
 
-    Several prompts of one address are compared in their order.
+    If an address has several prompts, the first sent is compared with the first recorded, and so on.
     """
     recorded_texts: defaultdict[str, list[list[str]]] = defaultdict(list)
     for address, texts in recorded:

@@ -1,4 +1,4 @@
-"""Converts the replies of a run to scripted replies of a case, by address and sorted by round."""
+"""Converts the replies of a run to scripted replies of a case, grouped by address and sorted by round."""
 
 from __future__ import annotations
 
@@ -18,11 +18,13 @@ MAX_CASE_BYTES: Final = MAX_BYTES * 9 // 10  # maximum size of a recorded case f
 
 
 def recorded_replies(journal: Journal) -> list[dict[str, Any]]:
-    """Return a rule for each reply and each final failure; rules of one address are sorted by round."""
+    """Return a script rule for each reply and each final failure. Rules for the same address are sorted by round."""
     rounds = {
         (entry.address, entry.fingerprint): str(entry.body.get("round", "1")) for entry in journal.entries("sent")
     }
-    last: dict[tuple[str, str], dict[str, Any]] = {}  # by address and round: the last attempt counts
+    last: dict[
+        tuple[str, str], dict[str, Any]
+    ] = {}  # keyed by address and round; a later attempt replaces an earlier one
     rules_of: tuple[tuple[Kind, Callable[[Body], dict[str, Any]]], ...] = (("failed", _failure), ("reply", _reply))
     for kind, rule_of in rules_of:
         for entry in journal.entries(kind):
@@ -40,12 +42,15 @@ def recorded_replies(journal: Journal) -> list[dict[str, Any]]:
 
 
 def round_sort_key(number: str) -> list[int]:
-    """Return the sort key of a round such as `2`, or `2.1` in an inline workflow."""
+    """Return the sort key of a round such as `2`, or `2.1` for a round of an inline workflow."""
     return [int(part) for part in number.split(".") if part.isdecimal()]
 
 
 def split_into_scripts(rules: Sequence[dict[str, Any]]) -> list[str]:
-    """Split the rules into as few scripts as the size limit allows. Raises SkillrunError if a reply exceeds it."""
+    """Return the texts of scripts that contain the rules in order, each within the size limit.
+
+    Raises SkillrunError if a single reply exceeds the limit.
+    """
     parts: list[list[str]] = [[]]
     size = 0
     for rule in rules:
@@ -82,7 +87,7 @@ def _reply(body: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _data(text: str) -> Any:
-    """Parse a text that is a nonempty JSON object or list; None for any other text."""
+    """Return the value of a text that is a nonempty JSON object or list; None for any other text."""
     try:
         data = json.loads(text) if text.lstrip()[:1] in ("{", "[") else None
     except ValueError:

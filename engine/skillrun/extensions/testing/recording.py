@@ -1,4 +1,4 @@
-"""Creates a case from a run: its inputs, its replies by address, and its results as expectations."""
+"""Creates a case from a run. The case has the run's inputs and replies, and expects the run's results."""
 
 from __future__ import annotations
 
@@ -25,14 +25,18 @@ from skillrun.syntax.source import MAX_BYTES
 from skillrun.types.fields import resolve_inputs
 
 ENDED: Final = ("completed", "failed", "waiting")
-MOST_NAMED: Final = 5  # changed files that are listed
+MOST_NAMED: Final = 5  # changed files that a warning lists
 PROMPTS: Final = ".prompts.json"  # no artifact can have this name
 RUNS: Final = ".runs"
 
 
 @dataclass(frozen=True)
 class RecordedCase:
-    """The text of a case file, the expected artifacts, the other files of the case, and the warnings to print."""
+    """A case recorded from a run.
+
+    `text` is the content of the case file. `artifacts` and `extra_files` map the paths of the case's other files to
+    their contents. `notices` are warnings to print.
+    """
 
     text: str
     artifacts: Mapping[str, str]
@@ -41,12 +45,12 @@ class RecordedCase:
 
 
 def record_case(run: StoredRun, program: Program, name: str, project: Path) -> RecordedCase:
-    """Return the case `name` of a run. Raises SkillrunError if the run has not ended or cannot be read."""
+    """Return a case called `name`, recorded from a run. Raises SkillrunError if the run is unreadable or not over."""
     with closing(run.read_only_journal()) as journal:
         store = run.data(journal)
         state, _ = store.state.read()
         if state.status not in ENDED:
-            hint = f"`skillrun resume {run.command_argument(project)}` continues it"
+            hint = f"`skillrun resume {run.command_argument(project)}` continues the run"
             raise SkillrunError(f"the run `{run.name}` has not ended: its status is {state.status}", hint)
         notices = _notices(run, program, state, store, project)
         files = dict(_artifacts(store, notices))
@@ -78,7 +82,7 @@ def record_case(run: StoredRun, program: Program, name: str, project: Path) -> R
     body = f"Recorded from the run `{run.name}`, started at {state.started_at}.\n"
     text = to_frontmatter(front, body)
     extra_files = {**({PROMPTS: prompts} if prompts else {}), **others}
-    if len(text.encode()) > MAX_CASE_BYTES:  # a longer file is not read
+    if len(text.encode()) > MAX_CASE_BYTES:  # the reader refuses a longer file
         reply_scripts = split_into_scripts(rules)
         replies = {f"replies-{number}.yaml": script for number, script in enumerate(reply_scripts, 1)}
         extra_files |= replies
@@ -88,7 +92,7 @@ def record_case(run: StoredRun, program: Program, name: str, project: Path) -> R
 
 
 def _notices(run: StoredRun, program: Program, state: State, store: RunData, project: Path) -> list[str]:
-    """Return warnings about differences between the case and the run."""
+    """Return warnings about how the case differs from the run."""
     notices = []
     changed = changed_files(program, state)
     if changed:
@@ -99,12 +103,12 @@ def _notices(run: StoredRun, program: Program, state: State, store: RunData, pro
     if state.project and Path(state.project) != project.resolve():
         notices.append(f"`{run.name}` ran in {state.project}; the case reads the files of this project")
     edited = store.edited_files()
-    unknown = f"was edited in `{run.name}` after the run wrote it; the case does not include the edit"
+    unknown = f"was edited in `{run.name}` after the run wrote the file; the case does not include the edit"
     return notices + [f"{name} {unknown}" for name in edited]
 
 
 def _inputs(program: Program, state: State) -> dict[str, Any]:
-    """Return the inputs that differ from their defaults."""
+    """Return the inputs of the run whose values are not the defaults."""
     known = {field.name for field in program.workflow.inputs}
     default, _, _ = resolve_inputs(program.workflow.inputs, {}, {"config": program.config})
     return {
@@ -115,9 +119,9 @@ def _inputs(program: Program, state: State) -> dict[str, Any]:
 
 
 def _answers(journal: Journal, notices: list[str]) -> dict[str, Any]:
-    """Return the answers by question id; a question that was asked several times has a list.
+    """Return the answers, keyed by question id. A question that was asked several times has a list of answers.
 
-    Questions with default answers only are omitted, since a run of the case uses the same defaults.
+    A question that only got default answers is omitted, since a run of the case uses the same defaults.
     """
     records_by_question: defaultdict[str, list[QuestionRecord]] = defaultdict(list)
     for entry in journal.entries("answer"):
@@ -128,7 +132,7 @@ def _answers(journal: Journal, notices: list[str]) -> dict[str, Any]:
         if any(record.get("comment") for record in records):
             notices.append(f"the case does not include the comment on `{question}`: prepared answers have no comments")
         if any(record.get("ended") for record in records):
-            notices.append(f"the user ended a list early at `{question}`; the case does not include that")
+            notices.append(f"the case does not include that the user ended the list of questions at `{question}` early")
         if any(record.get("answered_by") != DEFAULT for record in records):
             values = [_answer(record) for record in records]
             answers[question] = values[0] if len(values) == 1 else [_as_single_answer(value) for value in values]
@@ -141,20 +145,23 @@ def _answer(record: QuestionRecord) -> Any:
 
 
 def _as_single_answer(answer: Any) -> Any:
-    """Wrap one of several answers, so that a list of texts is not read as one answer with several choices."""
+    """Return one of several answers as a mapping.
+
+    A list of plain texts would be read as one answer with several choices.
+    """
     return answer if isinstance(answer, dict) else {"answer": answer}
 
 
 def _artifact_expectation(name: str, artifact: str, text: str, notices: list[str]) -> dict[str, str] | bool:
-    """Return the expectation for an artifact: its text or, if that exceeds the size limit, that it exists."""
+    """Return the expectation about an artifact: that it has this text or, if the text is too long, that it exists."""
     if len(text.encode("utf-8", "surrogatepass")) <= MAX_BYTES:
         return {"equals": f"{name}/{artifact}"}
-    notices.append(f"{artifact} has more than {MAX_BYTES:,} bytes: the case only checks that it is written")
+    notices.append(f"{artifact} has more than {MAX_BYTES:,} bytes, so the case only checks that the file is written")
     return True
 
 
 def _other_runs(journal: Journal) -> dict[str, str]:
-    """Return the files read from other runs, by their paths below the runs folder."""
+    """Return the files that the run read from other runs, keyed by their paths in the case's folder."""
     files: dict[str, str] = {}
     for entry in journal.entries("tool"):
         origin, names, texts = (entry.body.get(key) for key in ("run", "files", "texts"))
@@ -167,7 +174,7 @@ def _other_runs(journal: Journal) -> dict[str, str]:
 
 
 def _path(run: StoredRun) -> list[str]:
-    """Return the phases in the order in which they started, each once per round, even if the run was resumed."""
+    """Return the phases in the order in which they started. A phase occurs once per round, even after a resume."""
     begun: dict[tuple[str, int], None] = {}
     for event in run.events():
         if event["event"] == "PhaseStarted" and "/" not in str(event.get("phase")):
@@ -176,7 +183,7 @@ def _path(run: StoredRun) -> list[str]:
 
 
 def _artifacts(store: RunData, notices: list[str]) -> list[tuple[str, str]]:
-    """Return the names and texts of the artifacts that were not edited after the run wrote them."""
+    """Return the names and texts of the artifacts. Those edited after the run wrote them are left out."""
     texts = []
     edited = set(store.edited_files())
     for name in store.artifacts.list_names():

@@ -1,4 +1,4 @@
-"""Formats the results of cases as lines, as JSON data and as JUnit XML."""
+"""Formats the results of cases for the terminal, as JSON data and as JUnit XML."""
 
 from __future__ import annotations
 
@@ -17,13 +17,16 @@ from skillrun.syntax.diagnostics import Problem, make_printable, render_problem
 SUITES: Final = "testsuites"
 NOT_AS_RECORDED: Final = ("{} prompt differs from the recording", "{} prompts differ from the recording")
 _STATUS_NOTES: Final = {"differs": "", "new": ": not in the recording", "gone": ": no longer sent"}
-_NOT_XML: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")  # not allowed in XML 1.0
+_NOT_XML: Final = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]"
+)  # characters that XML 1.0 does not allow
 
 
 def format_result(result: CaseResult, *, prompts: bool = False) -> Iterator[str]:
-    """Yield a case's mismatches and problems with their positions, warnings last, an empty line after each.
+    """Yield the lines for a case: mismatches, errors, changed prompts and warnings, with an empty line after each.
 
-    Failed cases also show the first prompts that differ from the recording; with `prompts` every case shows all.
+    By default, only a failed case shows prompts that differ from the recording, and only the first ones. With
+    `prompts`, every case shows all of them.
     """
     errors = [problem for problem in result.problems if problem.severity != "warning"]
     warnings = [problem for problem in result.problems if problem.severity == "warning"]
@@ -38,7 +41,7 @@ def format_result(result: CaseResult, *, prompts: bool = False) -> Iterator[str]
 
 
 def _prompt_lines(prompts: Sequence[PromptDifference], most: int) -> Iterator[str]:
-    """Yield the first prompts that differ from the recording, and the number of further ones."""
+    """Yield the first `most` prompts that differ from the recording, and the number of the others."""
     yield NOT_AS_RECORDED[0 if len(prompts) == 1 else 1].format(len(prompts))
     for prompt in prompts[:most]:
         yield f"  {prompt.address}{_STATUS_NOTES[prompt.status]}"
@@ -72,7 +75,10 @@ def build_result_data(result: CaseResult) -> dict[str, Any]:
 
 
 def render_junit(results: Iterable[CaseResult], seconds: float) -> bytes:
-    """Return JUnit XML: a suite per workflow; a failed case is a failure, an invalid or not run case an error."""
+    """Return JUnit XML with one suite per workflow.
+
+    A failed case is a failure. A case that is invalid or was not run is an error.
+    """
     suites: defaultdict[str, list[CaseResult]] = defaultdict(list)
     for result in results:
         suites[result.workflow].append(result)
@@ -116,7 +122,10 @@ def _add(suite: Element, result: CaseResult) -> None:
 
 
 def _add_outcome(case: Element, tag: str, first: Problem, number: int, blocks: Iterable[str]) -> None:
-    """Add one element, since JUnit readers expect one: its message is the first problem, its text all of them."""
+    """Add one element with the first problem as its message and all problems as its text.
+
+    JUnit readers expect one such element per case.
+    """
     more = f" (and {number - 1} more)" if number > 1 else ""
     element = SubElement(case, tag, {"type": first.code, "message": _text(f"{first.message}{more}")})
     element.text = _text("\n\n".join(blocks))

@@ -1,6 +1,6 @@
-"""Replies for compared calls: stored in a journal, so that no comparison repeats a completed call.
+"""Gets the replies to compared calls. They are stored in a journal, so that no comparison repeats a completed call.
 
-A call is identified by its prompt, its address and its sample.
+The journal identifies a call by its prompt, its address and its sample.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ CallExchange = tuple[str, Request, Reply]
 
 @dataclass
 class SampleReplies:
-    """Returns replies from the journal, or calls the models; identical concurrent calls are sent once.
+    """Returns replies from the journal, or calls the models. Identical concurrent calls are sent once.
 
-    With `saves=False` the gateway is a simulation, and `new_calls` lists the calls that a comparison would make.
+    If `saves` is false, the gateway is a simulation, and `new_calls` lists the calls that a comparison would make.
     """
 
     journal: Journal
@@ -35,7 +35,7 @@ class SampleReplies:
     async def get_reply(
         self, request: Request, address: str, sample: str, attempts: AttemptListener
     ) -> tuple[Reply, bool]:
-        """Return the reply to a call of a sample, and whether the journal had it. Raises ModelError."""
+        """Return the reply to a call of a sample, and whether the reply was in the journal. Raises ModelError."""
         place, fingerprint = f"{sample}/{address}", request.fingerprint()
         key = place, fingerprint
         if key in self._in_flight:
@@ -62,7 +62,7 @@ class SampleReplies:
                 future.set_exception(
                     error if isinstance(error, ModelError) else ModelError("other", "it was cancelled")
                 )
-                future.exception()  # marks it as retrieved: there may be no other waiter
+                future.exception()  # marks the exception as retrieved, since no other call may wait for it
             raise
         finally:
             if self.saves:
@@ -72,9 +72,9 @@ class SampleReplies:
 
 @dataclass
 class SampleGateway:
-    """The gateway of one sample: compared calls get model replies, all others scripted ones.
+    """The gateway of one sample. Models reply to compared calls; all other calls get scripted replies.
 
-    `sent` lists all calls in order, `compared_calls` the compared ones.
+    `sent` lists all requests in order, `compared_calls` the compared calls with their replies.
     """
 
     replies: SampleReplies
@@ -85,9 +85,9 @@ class SampleGateway:
     sent: list[tuple[str, Request]] = field(default_factory=list)
     compared_calls: list[CallExchange] = field(default_factory=list)
     new_calls: int = 0
-    """Number of compared calls that had no recorded reply."""
+    """The number of compared calls that had no recorded reply."""
     generated_replies: int = 0
-    """Number of replies before the last compared call that were generated because no rule matched."""
+    """The number of replies that were generated, because no rule matched, before the last compared call."""
 
     def __post_init__(self) -> None:
         self._generated = 0

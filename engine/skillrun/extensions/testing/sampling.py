@@ -1,6 +1,6 @@
-"""Samples two versions of a workflow on its cases: selects the compared calls and collects the results.
+"""Runs the cases of a workflow in two versions, several times each: selects the compared calls, collects the results.
 
-`judging` and `comparison_stats` decide which version is better.
+`judging` and `comparison_report` decide which version is better.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from skillrun.runtime.run import Session
 from skillrun.store.frontmatter import format_json_text
 
 MAX_CONCURRENT_SAMPLES: Final = 4
-"""Samples that run in parallel; the providers limit the number of parallel calls."""
+"""The number of samples that run in parallel. Providers limit parallel calls themselves."""
 _TURN: Final = re.compile(r"/\d+\.\d+$")
 
 ConversationPaths = Collection[str]
@@ -37,7 +37,7 @@ ConversationPaths = Collection[str]
 
 @dataclass(frozen=True)
 class ComparisonSide:
-    """One of the two versions: its name, its workflow, and its cases by name."""
+    """One of the two versions: its name, its program, and the cases keyed by name."""
 
     name: str
     program: Program
@@ -46,14 +46,14 @@ class ComparisonSide:
 
 @dataclass(frozen=True)
 class ComparisonScope:
-    """The compared calls: all (`whole`), those of a phase or step, or those whose prompts differ."""
+    """Selects the calls to compare: all (`whole`), those of a phase or step, or those whose prompts differ."""
 
     whole: bool = False
     phase: str = ""
     step: str = ""
 
     def paths(self, before: Sequence[tuple[str, Request]], after: Sequence[tuple[str, Request]]) -> ConversationPaths:
-        """Return the compared conversations (addresses without turn and attempt), in call order."""
+        """Return the conversations to compare, in call order. A conversation is an address without turn and attempt."""
         addresses = [address for address, _ in chain(before, after)]
         if not (self.whole or self.phase):
             kept = [(address, list_prompt_texts(request)) for address, request in before]
@@ -68,7 +68,7 @@ class ComparisonScope:
 
 @dataclass(frozen=True)
 class SampleContext:
-    """What the samples share: model catalogue, environment, source of replies, model override and cache folder."""
+    """The context that all samples share. `override` is the model to use for every call."""
 
     catalogue: Catalogue
     environ: Mapping[str, str]
@@ -96,8 +96,11 @@ class SampleContext:
 
 @dataclass(frozen=True)
 class Sample:
-    """The result of one run of a case in one version. `expected`: expectations met, and their total; `asked`: calls
-    that had no recorded reply; `made_up`: replies generated before the compared calls."""
+    """The result of one run of a case in one version.
+
+    `expected` is the number of expectations met and their total number. `asked` counts the compared calls that had no
+    recorded reply. `made_up` counts the replies that were generated before the last compared call.
+    """
 
     side: str
     case: str
@@ -117,12 +120,12 @@ class Sample:
 
 
 def conversation_path(address: str) -> str:
-    """Return an address without its turn and attempt."""
+    """Return an address without turn and attempt."""
     return _TURN.sub("", address)
 
 
 async def collect_requests(side: ComparisonSide, case: str, context: SampleContext) -> list[tuple[str, Request]]:
-    """Return the requests that a run of a case would send, based on the case's own replies."""
+    """Return the requests that a run of a case sends if every call gets a scripted reply of the case."""
     ready = side.cases[case]
     rules = [reply.rule for reply in ready.case.replies]
     gateway = SampleGateway(context.replies, "", rules, context.catalogue.price, lambda _address: False)
@@ -136,7 +139,7 @@ async def collect_requests(side: ComparisonSide, case: str, context: SampleConte
 async def run_sample(
     side: ComparisonSide, case: str, number: int, paths: ConversationPaths, context: SampleContext, *, whole: bool
 ) -> Sample:
-    """Run one sample: models reply to the compared calls, all other calls use the case's replies."""
+    """Run one sample. Models reply to the compared calls; all other calls get the scripted replies of the case."""
     ready = side.cases[case]
 
     def is_compared(address: str) -> bool:
@@ -164,7 +167,10 @@ async def run_samples(
     *,
     whole: bool,
 ) -> list[Sample]:
-    """Run `count` samples of each case in each version, alternating versions; `on_sample` gets each finished one."""
+    """Run `count` samples of each case in each version, and return them. `on_sample` gets each finished sample.
+
+    The versions alternate.
+    """
     semaphore = asyncio.Semaphore(MAX_CONCURRENT_SAMPLES)
 
     async def run_one(side: ComparisonSide, case: str, number: int) -> Sample:
@@ -180,7 +186,10 @@ async def run_samples(
 
 
 def _replies(gateway: SampleGateway) -> str:
-    """Return the last reply of each compared conversation, data as YAML; several get their addresses as headings."""
+    """Return the last reply of each compared conversation as one text; JSON becomes YAML.
+
+    Several replies get their addresses as headings.
+    """
     last = {conversation_path(address): reply.text for address, _, reply in gateway.compared_calls if not reply.calls}
     texts = {path: format_json_text(text).strip() for path, text in last.items()}
     if len(texts) == 1:
@@ -189,14 +198,17 @@ def _replies(gateway: SampleGateway) -> str:
 
 
 def _artifacts(case_run: CaseRun) -> str:
-    """Return the run's artifacts as one text; several get their names as headings."""
+    """Return the run's artifacts as one text. Several artifacts get their names as headings."""
     if len(case_run.artifacts) == 1:
         return next(iter(case_run.artifacts.values())).strip()
     return "\n\n".join(f"# {name}\n\n{text.strip()}" for name, text in sorted(case_run.artifacts.items()))
 
 
 def _count_met_expectations(ready: ReadyCase, case_run: CaseRun) -> tuple[int, int]:
-    """Return the expectations met and their total, without those that only the recorded replies can meet."""
+    """Return how many expectations were met, and how many there are.
+
+    Expectations that only the recorded replies can meet are not counted.
+    """
     expectations = tuple(
         each
         for each in ready.case.expectations

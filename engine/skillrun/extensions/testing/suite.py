@@ -1,4 +1,4 @@
-"""Runs the cases of checked workflows, in parallel if there are many, and returns a result for each."""
+"""Runs the cases of checked workflows, and returns a result for each case. Many cases run in parallel."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from skillrun.models.catalogue import Catalogue
 from skillrun.syntax.diagnostics import Problem, Problems, SkillrunError
 
 Status = Literal["holds", "misses", "broken", "not-run"]
-MIN_PARALLEL_CASES: Final = 8  # with fewer, starting processes takes longer than running the cases
+MIN_PARALLEL_CASES: Final = 8  # for fewer cases, starting processes takes longer than running the cases
 
 
 @dataclass(frozen=True)
 class CheckedWorkflow:
-    """A workflow after its check; without a program if one of its files has errors."""
+    """A checked workflow. If one of its files has errors, it has no `program` and no `catalogue`."""
 
     program: Program | None
     catalogue: Catalogue | None
@@ -39,10 +39,11 @@ class CheckedWorkflow:
 
 @dataclass(frozen=True)
 class CaseResult:
-    """The result of a case: `broken` if its file has errors, `not-run` if its workflow has.
+    """The result of a case.
 
-    `problems` lists those of the file, including warnings about unused entries. `prompts` lists the prompts that differ
-    from the recorded ones.
+    `status` is `holds` (passed), `misses` (an expectation failed), `broken` (the case file has errors) or `not-run`
+    (the workflow has errors). `problems` are the problems of the case file, including warnings about unused entries.
+    `prompts` are the prompts that differ from the recorded ones.
     """
 
     workflow: str
@@ -60,7 +61,7 @@ class CaseResult:
 def run_cases(
     files: Sequence[CaseFile], workflows: Mapping[str, CheckedWorkflow], project: Path, jobs: int = 0
 ) -> Iterator[CaseResult]:
-    """Yield the result of each case, in order. `jobs` is the number of parallel cases, 0 for one per processor."""
+    """Yield the result of each case, in order. `jobs` cases run in parallel; 0 means one per processor."""
 
     def run_by_index(number: int) -> CaseResult:
         return run_case(files[number], workflows[files[number].workflow], project)
@@ -69,7 +70,7 @@ def run_cases(
     if jobs == 1 or len(files) < MIN_PARALLEL_CASES or "fork" not in multiprocessing.get_all_start_methods():
         yield from map(run_by_index, range(len(files)))
         return
-    gc.freeze()  # keeps the collector from touching loaded objects, so forked processes share their memory
+    gc.freeze()  # the collector then leaves loaded objects alone, so that forked processes share their memory
     context = multiprocessing.get_context("fork")
     with ProcessPoolExecutor(min(jobs, len(files)), context, _init_worker, (run_by_index,)) as pool:
         try:
@@ -84,7 +85,7 @@ def run_cases(
 
 
 def run_case(file: CaseFile, workflow: CheckedWorkflow, project: Path) -> CaseResult:
-    """Read, check and run one case, and return its result."""
+    """Read, check and run one case, and return the result."""
     problems = Problems()
     document = file.document(problems, project)
     case = read_case(file, document, problems, project) if document is not None else None

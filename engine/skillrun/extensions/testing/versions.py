@@ -1,7 +1,8 @@
-"""Opens another version of a project's files: a git revision, a folder, or the project without its overrides.
+"""Opens another version of a project's files.
 
-Versions that are not folders are copied to a temporary folder. Git objects are read directly, so that no hook or
-filter of the repository runs.
+The version is a git revision, a folder, or `shipped`: the project without the files that override shipped ones. A
+version that is not a folder is written to a temporary folder. Git objects are read directly, so that no hook or filter
+of the repository runs.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _QUIET: Final = {"GIT_NO_LAZY_FETCH": "1", "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMI
 
 @contextmanager
 def open_other_version(version: str, library: Library, project: Path) -> Iterator[Library]:
-    """Yield the library with another version of the project's files. Raises UsageError if the version is missing."""
+    """Yield a library with another version of the project's files. Raises UsageError if the version does not exist."""
     with tempfile.TemporaryDirectory(prefix="skillrun-") as temporary:
         folder = Path(temporary)
         if version == SHIPPED:
@@ -49,7 +50,7 @@ def _folder(typed: str) -> Path:
 
 
 def _copy_without_overrides(library: Library, target: Path) -> None:
-    """Copy the project's files, including its config, without those that override shipped ones."""
+    """Copy the project's files, including config files, but not the files that override shipped ones."""
     shipped = {name for name in shipped_files() if name.endswith(".md")}
     own = library.project_files(".")
     if not shipped.intersection(own):
@@ -61,7 +62,7 @@ def _copy_without_overrides(library: Library, target: Path) -> None:
 
 
 def _extract_revision(revision: str, project: Path, target: Path) -> bool:
-    """Write the files of a revision to `target`; return False if git is missing or has no such revision."""
+    """Write the files of a revision to `target`, and return True. If git or the revision is missing, return False."""
     git = shutil.which("git")
     if git is None:
         return False
@@ -90,7 +91,7 @@ def _extract_revision(revision: str, project: Path, target: Path) -> bool:
 
 
 def _git(git: str, project: Path, *arguments: str, stdin: bytes = b"") -> bytes:
-    """Return the output of git; empty if it fails."""
+    """Return the output of a git command; empty if the command fails."""
     process = subprocess.run(  # noqa: S603 (git only reads objects and runs nothing)
         [git, "-C", str(project), "-c", "core.fsmonitor=false", *arguments],
         env={**os.environ, **_QUIET},

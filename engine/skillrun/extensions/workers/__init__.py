@@ -1,4 +1,4 @@
-"""Runs in a shared Postgres store: workers that execute them, queues, limits of parallel calls, and telemetry.
+"""Runs in a shared Postgres store: workers that execute the runs, queues, limits on parallel calls, and telemetry.
 
-The run's row in the store is the only record of who executes it.
+The row of a run in the store is the only record of which worker executes the run.
 """

@@ -1,4 +1,4 @@
-"""Packs the readable files of a project into one archive, named by its hash, and unpacks it on a worker.
+"""Packs a project's readable files into an archive that is named by its hash, and unpacks it on a worker.
 
 Leaves out files that git ignores, files that hold secrets, and files that runs have written.
 """
@@ -24,7 +24,7 @@ from skillrun.store.files import sha256_of
 from skillrun.syntax.diagnostics import SkillrunError, UsageError
 from skillrun.types.schemas import quote_value
 
-LARGEST: Final = 200_000_000  # bytes of the files together
+LARGEST: Final = 200_000_000  # bytes of all files together
 LEVEL: Final = 6
 EXECUTABLE: Final = 0o100
 READ_TIMEOUT: Final = 600.0  # seconds for reading the listed files
@@ -33,7 +33,7 @@ RESUBMIT_HINT: Final = "submit the run again; nothing was sent"
 
 @dataclass(frozen=True)
 class Bundle:
-    """The files of a project as one archive, with their names. Equal files give equal bytes."""
+    """An archive of a project's files, and the names of the files. The same files always give the same bytes."""
 
     sha: str
     content: bytes
@@ -42,7 +42,7 @@ class Bundle:
 
 
 def pack_project(project: Path, secrets: tuple[str, ...]) -> Bundle:
-    """Pack the project without files that match `secrets`. Raises UsageError if it is too large."""
+    """Pack the project's files, except those that match `secrets`. Raises UsageError if the files are too large."""
     sizes: Counter[str] = Counter()
     written = io.BytesIO()
     with (
@@ -62,7 +62,10 @@ def pack_project(project: Path, secrets: tuple[str, ...]) -> Bundle:
 
 
 def _content(readable: ReadableFolder, name: str, project: Path, sizes: Counter[str]) -> tuple[bytes, os.stat_result]:
-    """Return the content and status of a file. Raises UsageError if it changes meanwhile or `sizes` grows too large."""
+    """Return the content and status of a file, and add its size to `sizes`.
+
+    Raises UsageError if the file changes while it is read, or if the total of `sizes` exceeds the limit.
+    """
     try:
         with readable.open_path(name, is_checked=True) as opened, os.fdopen(os.dup(opened.descriptor), "rb") as file:
             status = os.fstat(file.fileno())
@@ -103,9 +106,10 @@ def _too_large_error(project: Path, sizes: Counter[str]) -> UsageError:
 
 
 def unpack_project(sha: str, content: bytes, folder: Path) -> Path:
-    """Unpack the project into its folder below `folder`, unless it exists, and return that folder. All or nothing.
+    """Unpack the project into `folder/<sha>`, unless that folder exists, and return it.
 
-    Raises SkillrunError if the archive does not match its hash or cannot be read.
+    A failure leaves no partly unpacked project. Raises SkillrunError if the archive does not match its hash or cannot
+    be read.
     """
     place = folder / sha
     if place.is_dir():
@@ -134,7 +138,7 @@ def unpack_project(sha: str, content: bytes, folder: Path) -> Path:
 
 
 def _extract(content: bytes, folder: Path) -> None:
-    """Write the files of an untrusted archive. Raises ValueError for entries that `pack_project` does not write."""
+    """Write the files of an untrusted archive. Raises ValueError for an entry that `pack_project` never writes."""
     remaining = LARGEST
     with tarfile.open(fileobj=io.BytesIO(content), mode="r:gz") as archive:
         for number, entry in enumerate(archive):

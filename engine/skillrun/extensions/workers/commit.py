@@ -1,4 +1,4 @@
-"""Parses URL@COMMIT inputs of submitted runs, and names the folders for the files of the commits."""
+"""Parses the URL@COMMIT inputs of submitted runs, and names the folder for each commit's files."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Commit:
         if not parts.scheme:
             raise UsageError(f"{quote_value(url)} is not a valid URL", REPOSITORY_URL_HINT)
         if has_key or parts.query or parts.fragment:
-            message = "a repository URL is stored with the run and must not contain credentials; workers use their own"
+            message = "a repository URL must not contain credentials, since it is stored; workers use their own"
             raise UsageError(message, NO_CREDENTIALS_HINT)
         if parts.scheme not in (*PROTOCOLS, FILE):
             raise UsageError(f"repositories cannot be fetched over `{parts.scheme}`", REPOSITORY_URL_HINT)
@@ -71,11 +71,14 @@ class Commit:
 
     @property
     def name(self) -> str:
-        """The name of its folder; the commit alone identifies the content."""
+        """The name of the folder with the commit's files. It includes the hash, which alone identifies the content."""
         last = urlsplit(self.url).path.rstrip("/").rpartition("/")[2].removesuffix(".git")
         return f"{re.sub(r'[^A-Za-z0-9_.-]', '-', last).strip('.-')[:60] or 'repository'}-{self.sha}"
 
     @property
     def path(self) -> str:
-        """The path relative to the run's project: the same on every worker, since prompts may contain it."""
+        """The folder's path relative to the run's project.
+
+        It is the same on every worker, because prompts may contain it.
+        """
         return f"../{FOLDER}/{self.name}"

@@ -1,7 +1,8 @@
-"""Wakes workers with Procrastinate jobs in the same Postgres database. A job says only that a run may continue.
+"""Wakes workers with Procrastinate jobs in the store's Postgres database.
 
-Jobs may be lost, duplicated or closed by another worker: the run's row decides, and the sweep finds due runs.
-No other module imports Procrastinate.
+A job says only that a run may continue. Jobs may be lost, duplicated or closed by another worker, because the run's row
+decides whether the run is executed, and every worker regularly sweeps the store for due runs. No other module imports
+Procrastinate.
 """
 
 from __future__ import annotations
@@ -20,15 +21,15 @@ from procrastinate.schema import SchemaManager
 from skillrun.extensions.workers.postgres.database import CONNECT_TIMEOUT, Database, StoreUnavailable
 from skillrun.extensions.workers.postgres.queue import DEFAULT_QUEUE, DueRun
 
-logging.getLogger("procrastinate").setLevel(logging.CRITICAL)  # this module reports its failures
+logging.getLogger("procrastinate").setLevel(logging.CRITICAL)  # this module reports Procrastinate's failures
 
 TASK: Final = "skillrun.go_on"
 RUN_KEPT_HINT: Final = "the run is kept, and a running worker will find it; `skillrun store check` tests the connection"
 POLL: Final = 5.0  # seconds between polls, in addition to notifications
 RECONNECT_SECONDS: Final = 1.0  # seconds before reconnecting
 _TOLD: Final = "SELECT queueing_lock FROM procrastinate_jobs WHERE status = 'todo' AND queueing_lock = ANY(%(locks)s)"
-CLEANUP_SECONDS: Final = 60.0  # seconds between removals of the jobs of dead workers
-HEARTBEAT_TIMEOUT: Final = 60.0  # seconds without a heartbeat; Procrastinate sends one every ten
+CLEANUP_SECONDS: Final = 60.0  # seconds between removals of dead workers' jobs
+HEARTBEAT_TIMEOUT: Final = 60.0  # seconds without a heartbeat until a worker is dead; one is sent every ten seconds
 
 
 def install(database: Database) -> None:
@@ -42,7 +43,7 @@ class Dispatcher:
     """Notifies workers of runs that may continue. Thread-safe."""
 
     def __init__(self, url: str) -> None:
-        """Raises StoreUnavailable."""
+        """Connect to the queue. Raises StoreUnavailable."""
         self._app = _make_app(SyncPsycopgConnector(conninfo=url, min_size=1, max_size=2, timeout=CONNECT_TIMEOUT))
         try:
             self._app.open()
@@ -55,10 +56,10 @@ class Dispatcher:
         self._app.close()
 
     def wake(self, name: str, *, queue: str = DEFAULT_QUEUE, priority: int = 0, in_seconds: float = 0) -> None:
-        """Queue a job for the run, unless one with this priority is waiting."""
+        """Queue a job for the run, unless a job with this priority is already waiting for it."""
         when: dict[str, Any] = {"schedule_in": {"seconds": in_seconds}} if in_seconds > 0 else {}
         lock = _job_lock(name, priority)
-        if when:  # scheduled by this machine's clock, so it must not block the sweep's job
+        if when:  # delayed by this machine's clock, so it must not block a job that the sweep queues
             lock = f"{lock} later"
         task = self._app.configure_task(TASK, queueing_lock=lock, priority=priority, queue=queue, **when)
         try:
@@ -71,7 +72,7 @@ class Dispatcher:
             ) from error
 
     def wake_all(self, runs: Iterable[DueRun]) -> None:
-        """Queue jobs for the runs that have none waiting."""
+        """Queue a job for each of these runs that has no waiting job."""
         locks = {_job_lock(due.name, due.priority): due for due in runs}
         try:
             queued_rows = self._app.connector.get_sync_connector().execute_query_all(_TOLD, locks=[*locks])
@@ -86,7 +87,10 @@ class Dispatcher:
 
 
 def _job_lock(name: str, priority: int) -> str:
-    """Return the key that prevents duplicates. A run with a dead worker gets another job, ahead of all others."""
+    """Return the key that prevents duplicate jobs.
+
+    The key contains the priority, so that a run whose worker died gets another job, ahead of all others.
+    """
     return f"{name} {priority}"
 
 
@@ -103,10 +107,11 @@ async def serve(
     stopping: asyncio.Event,
     log: Callable[[str], None],
 ) -> None:
-    """Pass the jobs of these queues to `on_job`, one at a time, until `stopping`.
+    """Pass the jobs of these queues to `on_job`, one at a time, until `stopping` is set.
 
-    Fetches the next job when `on_job` has returned. If the connection breaks, reconnects after Procrastinate has ended,
-    which waits for the current job: `on_job` must not execute long work itself.
+    The next job is fetched when `on_job` has returned. If the connection breaks, Procrastinate waits for the current
+    job before it ends, and only then is another connection opened. Therefore `on_job` must not execute long work
+    itself.
     """
     asyncio.get_running_loop().set_exception_handler(_handle_loop_error)
     while not stopping.is_set():
@@ -120,7 +125,7 @@ async def serve(
 
 
 def _handle_loop_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Ignore jobs that could not be closed: the run's row says whether the run is done."""
+    """Ignore the errors of jobs that could not be closed, because the run's row says whether the run is done."""
     if not isinstance(context.get("exception"), ConnectorException):
         loop.default_exception_handler(context)
 
@@ -157,7 +162,7 @@ async def _serve_connection(
 
 
 async def _remove_stalled_jobs(app: App) -> None:
-    """Periodically remove unfinished jobs of dead workers; the sweep finds their runs."""
+    """Periodically remove the unfinished jobs of dead workers. The sweep finds the runs of these jobs."""
     while True:
         with suppress(ConnectorException):
             for job in await app.job_manager.get_stalled_jobs(

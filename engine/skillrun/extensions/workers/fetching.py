@@ -1,7 +1,7 @@
-"""Fetches the commits that runs need, each as plain files in a folder next to this machine's projects.
+"""Fetches the commits that runs need, and writes each commit's files to a folder next to this machine's projects.
 
-Reads the files from git's objects, without a working tree, so that nothing that a repository configures is executed or
-followed. Does not fetch submodules or LFS content.
+Reads the files from git's objects, without a working tree, so that git does not execute or follow anything that a
+repository configures. Submodules and LFS content are not fetched.
 """
 
 from __future__ import annotations
@@ -43,21 +43,24 @@ _ELSEWHERE: Final = frozenset(
 
 
 class Unfetchable(SkillrunError):
-    """A commit that no worker can fetch: it does not exist, or it exceeds the limits."""
+    """No worker can fetch the commit: it does not exist, exceeds a limit, or contains an invalid path."""
 
 
 class CommitCache:
-    """The commits that a machine has fetched, each once for all of its runs."""
+    """The commits that this machine has fetched. Each commit is fetched once, for all runs."""
 
     def __init__(self, projects: Path, *, files: bool = False) -> None:
-        """With `files`, `file://` URLs are allowed."""
+        """`files` allows `file://` URLs."""
         self._folder = projects / FOLDER
         self._protocols = (*PROTOCOLS, FILE) if files else PROTOCOLS
         self._lock = threading.Lock()
         self._under_way: dict[str, Future[None]] = {}
 
     async def ensure_available(self, commit: Commit) -> None:
-        """Fetch the commit if missing. Raises SkillrunError if this machine cannot, Unfetchable if none can."""
+        """Fetch the commit if it is missing.
+
+        Raises Unfetchable if no machine can fetch the commit, and another SkillrunError if this machine cannot.
+        """
         while not (self._folder / commit.name).is_dir():
             with self._lock:
                 pending = self._under_way.get(commit.name)
@@ -79,13 +82,13 @@ class CommitCache:
                     result.set_result(None)
 
     async def _fetch(self, commit: Commit) -> None:
-        """Fetch the commit and move its files into place, all or nothing."""
+        """Fetch the commit, and move its files into place only when they are complete."""
         git = shutil.which("git")
         if git is None:
-            raise SkillrunError("the run needs a repository, and git is not installed", "install git")
+            raise SkillrunError("git is not installed, and the run needs it to fetch a repository", "install git")
         if commit.protocol not in self._protocols:
             hint = "start the worker with `--file-urls`"
-            raise SkillrunError(f"the run needs {commit.url}, and file:// URLs are not allowed here", hint)
+            raise SkillrunError(f"{commit.url} cannot be fetched, because file:// URLs are not allowed here", hint)
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             made = Path(tempfile.mkdtemp(prefix=".fetching-", dir=self._folder))
@@ -136,13 +139,17 @@ class _Objects:
         self._environ = {**kept, **_QUIET, "GIT_ALLOW_PROTOCOL": ":".join(protocols), "GIT_DIR": str(folder)}
 
     async def fetch(self, commit: Commit) -> None:
-        """Raises Unfetchable if the commit is missing or too large, SkillrunError if this machine cannot fetch it."""
+        """Fetch the objects of the commit.
+
+        Raises Unfetchable if the commit is missing or too large, and another SkillrunError if this machine cannot fetch
+        it.
+        """
         kind = "sha256" if len(commit.sha) == 64 else "sha1"
         code, output = await self._run_git("init", "--quiet", "--bare", "--template=", f"--object-format={kind}")
         if code:
             raise _fetch_error(commit, output)
         code, output = await self._fetch_ref(commit, commit.sha, "--depth=1")
-        if code and _UNNAMED in output:  # an old protocol serves only named refs: fetch all of them
+        if code and _UNNAMED in output:  # a server with an old protocol has only named refs: fetch all
             code, output = await self._fetch_ref(commit, "+refs/*:refs/*")
         if code:
             raise _fetch_error(commit, output)
@@ -150,7 +157,10 @@ class _Objects:
             raise _missing_commit_error(commit)
 
     async def _fetch_ref(self, commit: Commit, ref: str, *options: str) -> tuple[int, str]:
-        """Return git's exit code and messages. Raises Unfetchable as soon as the fetched size exceeds the limit."""
+        """Fetch a ref, and return git's exit code and messages.
+
+        Raises Unfetchable as soon as the fetched size exceeds the limit.
+        """
         fetching = asyncio.create_task(
             self._run_git(
                 "fetch", "--quiet", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head",
@@ -168,7 +178,10 @@ class _Objects:
                 await fetching
 
     async def write(self, commit: Commit, target: Path) -> None:
-        """Write the commit's files, links last so that nothing is written through one. Raises Unfetchable, OSError."""
+        """Write the commit's files, and then its links, so that no file is written through a link.
+
+        Raises Unfetchable, OSError.
+        """
         entries = await self._entries(commit)
         listed = self._folder / "wanted"
         listed.write_bytes(b"".join(entry.number + b"\n" for entry in entries))
@@ -210,7 +223,7 @@ class _Objects:
         return entries
 
     async def _run_git(self, *arguments: str) -> tuple[int, str]:
-        """Return git's exit code and messages."""
+        """Run git, and return its exit code and messages."""
         process = await self._start_git(*arguments, stderr=asyncio.subprocess.PIPE)
         async with _terminate_on_exit(process):
             _, stderr = await process.communicate()
@@ -242,7 +255,7 @@ class _Objects:
 
 @asynccontextmanager
 async def _terminate_on_exit(process: asyncio.subprocess.Process) -> AsyncIterator[None]:
-    """Kill the process and its children when the block ends, unless it has ended."""
+    """Kill the process and its children when the block ends, unless the process has already ended."""
     try:
         yield
     finally:
@@ -253,7 +266,7 @@ async def _terminate_on_exit(process: asyncio.subprocess.Process) -> AsyncIterat
 
 
 async def _lines(source: asyncio.StreamReader) -> AsyncIterator[bytes]:
-    """Yield NUL-terminated items."""
+    """Yield the NUL-terminated items of a stream, without the NUL."""
     while True:
         try:
             yield (await source.readuntil(b"\0"))[:-1]
@@ -264,7 +277,10 @@ async def _lines(source: asyncio.StreamReader) -> AsyncIterator[bytes]:
 
 
 def _parse_entry(line: bytes, commit: Commit) -> _Entry | None:
-    """Parse a file or link; None for a submodule. Raises Unfetchable for paths that git itself refuses."""
+    """Parse a line of `git ls-tree`. Return None for a submodule.
+
+    Raises Unfetchable for a path that git itself refuses, and for a link that is too long.
+    """
     meta, _, name = line.partition(b"\t")
     mode, kind, number, size = meta.split()
     if kind != b"blob":

@@ -1,6 +1,7 @@
-"""Counts a worker's runs and calls, and serves `/metrics` for Prometheus and `/healthz`.
+"""Counts a worker's runs and calls, and serves `/metrics` (for Prometheus) and `/healthz`.
 
-The server is off unless an address is given, and listens only there. No other module imports `prometheus_client`.
+The server starts only if an address is given, and listens only at this address. No other module imports
+`prometheus_client`.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from skillrun.version import __version__
 
 LOOPBACK: Final = "127.0.0.1"
 ADDRESS_HINT: Final = "use HOST:PORT, for example 127.0.0.1:9464; 0.0.0.0:9464 accepts connections from other machines"
-STATEMENTS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)  # seconds
+STATEMENTS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)  # buckets, in seconds
 
 
 class Metrics:
@@ -81,7 +82,7 @@ class Metrics:
         return on_event
 
     def count_event(self, event: Event) -> None:
-        """Count an ended call; other events and replayed calls are ignored."""
+        """Count a call that has ended. Other events and replayed calls are ignored."""
         if not isinstance(event, events.CallEnded) or event.replayed:
             return
         self.calls.labels(event.model, "failed" if event.error else "answered").inc()
@@ -92,7 +93,7 @@ class Metrics:
 
 
 class CountingGateway:
-    """A gateway that counts failed attempts."""
+    """A gateway that counts the failed attempts of calls."""
 
     def __init__(self, inner: Gateway, metrics: Metrics) -> None:
         self._inner, self._metrics = inner, metrics
@@ -117,14 +118,15 @@ class _CountingListener:
 
 
 class _Quiet(WSGIRequestHandler):
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 (its base's name)
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 (the name in the base class)
         """Do not log requests."""
 
 
 def start_server(metrics: Metrics, address: tuple[str, int], patience: float) -> WSGIServer:
-    """Start a server in a thread. The worker is healthy if the store answered within the last `patience` seconds.
+    """Start a server in a thread, and return it.
 
-    Raises UsageError if the address cannot be used.
+    `/healthz` reports a healthy worker if the store answered within the last `patience` seconds. Raises UsageError if
+    the address cannot be used.
     """
     host, port = address
     kind = _IPv6Server if ":" in host else ThreadingWSGIServer

@@ -1,6 +1,7 @@
-"""Limits parallel calls to a provider over all workers of a store: leased tickets, granted in order of request.
+"""Limits the parallel calls of all workers of a store to a provider, with leased tickets.
 
-One thread per process renews its tickets, and listens for granted ones on a separate connection.
+Tickets are granted in order of request. One thread per process renews the process's tickets, and listens for granted
+tickets on a separate connection.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from skillrun.models.entries import ProviderConfig
 from skillrun.syntax.diagnostics import SkillrunError
 
 RENEWALS_PER_LEASE: Final = 3
-MIN_POLL_SECONDS: Final = 0.05  # seconds between renewals
+MIN_POLL_SECONDS: Final = 0.05  # minimum seconds between renewals
 MAX_EARLY_GRANTS: Final = 1000
 RECONNECT_SECONDS: Final = 1.0  # seconds before reconnecting
 CONNECTION: Final[dict[str, Any]] = {
@@ -37,9 +38,10 @@ CONNECTION: Final[dict[str, Any]] = {
 
 
 class LeasedSlots:
-    """The concurrency limits of a store, for all runs of this process. Without one, the provider's own limit applies.
+    """The concurrency limits of a store, for all runs of this process.
 
-    A process that is suspended for longer than the lease loses its slots, and takes new ones before its next call.
+    If the store has no limit for a provider, the limit in the provider's configuration applies. A process that is
+    suspended for longer than the lease loses its slots, and takes new ones before its next call.
     """
 
     def __init__(self, url: str, limits: ProviderLimits, lease: float = LEASE) -> None:
@@ -53,7 +55,10 @@ class LeasedSlots:
 
     @asynccontextmanager
     async def slot(self, provider: ProviderConfig) -> AsyncIterator[None]:
-        """Wait for a slot in order. Raises SkillrunError if the store is unavailable for too long."""
+        """Hold a slot during the block. Slots are granted in order of request.
+
+        Raises SkillrunError if the store is unavailable for too long.
+        """
         ticket = await self._acquire(provider.name)
         if ticket is not None:
             try:
@@ -71,7 +76,7 @@ class LeasedSlots:
                     self._release(provider.name, ticket)
 
     def pause(self, provider: ProviderConfig, seconds: float) -> None:
-        """Stop all workers' calls to the provider for this long; if the store is unavailable, only this call waits."""
+        """Pause the calls of all workers to the provider. If the store is unavailable, only the current call waits."""
         with suppress(SkillrunError):
             self._limits.pause(provider.name, seconds)
 
@@ -95,7 +100,7 @@ class LeasedSlots:
             except BaseException:
                 self._release(provider, number)
                 raise
-            self._release(provider, number)  # its lease has expired: take a new ticket
+            self._release(provider, number)  # the ticket's lease has expired: take a new ticket
 
     def _add(self, number: int, asked: float, *, granted: bool) -> _Ticket:
         with self._lock:
@@ -105,7 +110,7 @@ class LeasedSlots:
             return ticket
 
     def _release(self, provider: str, number: int) -> None:
-        """Release the ticket; if the store is unavailable, it expires with its lease."""
+        """Release the ticket. If the store is unavailable, the ticket expires with its lease."""
         with self._lock:
             self._tickets.pop(number, None)
         with suppress(SkillrunError):
@@ -120,7 +125,7 @@ class LeasedSlots:
                 self._listener.start()
 
     def _listen_loop(self) -> None:
-        """Renew tickets and listen while there are any; reconnect if the connection breaks."""
+        """Renew tickets and listen for grants while there are tickets. Reconnect if the connection breaks."""
         while True:
             with suppress(psycopg.Error, SkillrunError), psycopg.connect(self._url, **CONNECTION) as connection:
                 connection.execute(f'LISTEN "{CHANNEL}{self._holder}"'.encode())
@@ -132,7 +137,7 @@ class LeasedSlots:
             time.sleep(RECONNECT_SECONDS)
 
     def _is_idle(self) -> bool:
-        """Whether there are no tickets. The thread then ends, and the next ticket starts another."""
+        """Whether there are no tickets. If so, this thread ends, and the next ticket starts another thread."""
         with self._lock:
             if not self._tickets:
                 self._listener = None
@@ -148,7 +153,7 @@ class LeasedSlots:
                 self._resolve_ticket(int(notice.payload), slot=True)
 
     def _renew_tickets(self) -> float:
-        """Renew this process's tickets and resolve granted ones; return the seconds until the next renewal."""
+        """Renew this process's tickets and resolve granted ones. Return the seconds until the next renewal."""
         with self._lock:
             tickets = dict(self._tickets)
         pause = self._lease / RENEWALS_PER_LEASE
@@ -174,7 +179,7 @@ class LeasedSlots:
 
 
 class _Ticket:
-    """A place in the queue: when it was last renewed, and whether it was granted or lost."""
+    """A ticket: when it was last renewed, and whether it was granted or lost."""
 
     def __init__(self, kept: float) -> None:
         self.kept = kept
@@ -186,7 +191,7 @@ class _Ticket:
 
 
 class FairSemaphore:
-    """A semaphore that serves in order of arrival, across the event loops of a process."""
+    """A semaphore for all event loops of a process, which is acquired in order of arrival."""
 
     def __init__(self, most: int) -> None:
         self._free = most
@@ -195,7 +200,7 @@ class FairSemaphore:
 
     @asynccontextmanager
     async def acquire(self) -> AsyncIterator[bool]:
-        """Hold the semaphore during the block; yields whether it had to wait."""
+        """Hold the semaphore during the block. Yields whether the caller had to wait."""
         turn: Future[None] | None = None
         with self._lock:
             if self._free:

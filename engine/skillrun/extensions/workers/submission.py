@@ -1,4 +1,4 @@
-"""The request of a submitted run: everything from its command line, so that any machine can start it."""
+"""The request of a submitted run: everything from the command line that a machine needs to start the run."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from skillrun.types.records import NonNegativeFloat, field_checks, required_fiel
 
 @dataclass(frozen=True)
 class RunSubmission:
-    """A request with valid inputs; `typed` names the given ones, `answers` is the text of a prepared answers file.
+    """A request with valid inputs.
 
-    `repositories` maps the names of path inputs to URL@COMMIT.
+    `typed` names the inputs that the user gave. `answers` is the text of a file with prepared answers. `repositories`
+    maps the names of path inputs to URL@COMMIT.
     """
 
     inputs: dict[str, object]
@@ -29,7 +30,7 @@ class RunSubmission:
     def to_data(self) -> dict[str, Any]:
         data = asdict(self)
         if not self.repositories:
-            del data["repositories"]  # workers of the previous version do not know it
+            del data["repositories"]  # workers of the previous version do not know this key
         return data
 
     @classmethod

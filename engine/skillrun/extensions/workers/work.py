@@ -1,4 +1,4 @@
-"""Executes one run of a store on this machine: starts or resumes it, until it ends or waits."""
+"""Executes one run of a store on this machine: starts or resumes the run, and continues until it ends or waits."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ class RunnableWorkflow(Protocol):
     def program(self) -> Program: ...
 
     def copy_for_thread(self) -> Self:
-        """Return a copy with its own lookups, for use in another thread."""
+        """Return a copy with separate lookups, for use in another thread."""
         ...
 
     def check_worker(self, override: str, inputs: Mapping[str, Any], pinned: Mapping[str, str]) -> None:
-        """Raises SkillrunError if this machine lacks a key for a run, including its `pinned` models."""
+        """Raises SkillrunError if this machine lacks a key for a model of a run, including its `pinned` models."""
         ...
 
     def open_gateway(
@@ -67,9 +67,9 @@ class WorkerHost:
     log: Callable[[str], None] = lambda _text: None
     slots: ConcurrencyLimits | None = None
     queues: Sequence[str] | None = None
-    """The queues whose due runs are executed; None for any run, due or not."""
+    """The queues whose due runs are executed. With None, any run is executed, due or not."""
     listener_for: Callable[[SubmittedRun], Listener] | None = None
-    """Makes a listener for a run's events, in addition to its transcript."""
+    """Returns a listener for a run's events, in addition to the run's transcript."""
     loaded_workflows: dict[tuple[str, str], RunnableWorkflow] = field(default_factory=dict)
     loading: threading.Lock = field(default_factory=threading.Lock)
 
@@ -78,7 +78,7 @@ class WorkerHost:
         return self.queues is None or (submitted.queue in self.queues and submitted.is_due)
 
     def load_workflow(self, submitted: SubmittedRun) -> RunnableWorkflow:
-        """Return the workflow of a run, loaded once per project and copied for this thread. Raises SkillrunError."""
+        """Return the workflow of a run, copied for this thread. It is loaded once per project. Raises SkillrunError."""
         key = submitted.bundle, submitted.workflow
         with self.loading:
             if key not in self.loaded_workflows:
@@ -93,14 +93,15 @@ class WorkerHost:
 
 
 async def process_run(host: WorkerHost, name: str) -> Outcome | None:
-    """Start or resume the run; None if it has ended, is not for this host, or is not due.
+    """Start or resume the run, and return its outcome.
 
-    Raises SkillrunError if this machine cannot execute it. The run is then unchanged, and another machine may try.
+    Returns None if the run has ended, is not for this host, or is not due. Raises SkillrunError if this machine cannot
+    execute the run. The run is then unchanged, and another machine may try.
     """
     submitted = host.queue.find_run(name)
     if submitted is None or submitted.status not in ("queued", "running") or not host.accepts(submitted):
         return None
-    reason = f"{submitted.takes} workers claimed it and died, with no reply in between"
+    reason = f"{submitted.takes} workers claimed the run and died, with no reply in between"
     if submitted.takes >= MAX_CLAIMS and host.queue.give_up(name, reason):
         return None
     request = RunSubmission.from_data(submitted.request)
@@ -155,7 +156,7 @@ async def _start_or_resume(host: WorkerHost, session: Session, request: RunSubmi
 
 
 def _write_answers_file(request: RunSubmission, stack: ExitStack) -> Path | None:
-    """Write the prepared answers to a temporary file."""
+    """Write the prepared answers to a temporary file, and return its path. Return None if there are no answers."""
     if not request.answers:
         return None
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="skillrun-")))

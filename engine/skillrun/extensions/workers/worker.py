@@ -1,6 +1,7 @@
-"""A worker: executes runs of a store, each in its own thread and event loop, and requeues unfinished runs on shutdown.
+"""A worker: executes runs of a store, each in a separate thread, and requeues unfinished runs on shutdown.
 
-Claims runs from jobs and from the sweep through the run's row, and skips runs that another worker holds.
+Each thread has its own event loop. The worker finds runs through jobs and through the sweep, claims each run in the
+run's row, and skips runs that another worker holds.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ MAX_WAKES_PER_SWEEP: Final = 200  # runs of each kind per sweep: many workers ma
 
 
 class DrainingGateway:
-    """A gateway that lets running calls end, and starts none while its worker shuts down."""
+    """A gateway that starts no new call while its worker shuts down. Running calls can end."""
 
     def __init__(self, inner: Gateway, drain: Drain) -> None:
         self._inner, self._drain = inner, drain
@@ -55,7 +56,11 @@ class DrainingGateway:
 
 
 class Drain:
-    """Ends a run early, in its thread's loop: starts no calls, lets running ones end, then cancels the run."""
+    """Ends a run early.
+
+    Starts no new calls, waits until running calls have ended, and then cancels the run. All of this happens in the
+    event loop of the run's thread.
+    """
 
     def __init__(self) -> None:
         self._is_on = False
@@ -65,7 +70,7 @@ class Drain:
         self._lock = threading.Lock()
 
     def attach(self, task: asyncio.Task[Any]) -> None:
-        """Set the task to cancel; must be called in its loop."""
+        """Set the task to cancel. Must be called in the event loop of the task."""
         with self._lock:
             self._loop, self._work = asyncio.get_running_loop(), task
         if self._is_on:
@@ -109,7 +114,7 @@ class _Call:
 
 
 class DrainingSlots:
-    """Slots for which no call waits while its worker shuts down: a waiting call has not started."""
+    """Slots that do not delay the shutdown of a worker: a call that waits for a slot does not count as running."""
 
     def __init__(self, inner: ConcurrencyLimits, drain: Drain) -> None:
         self._inner, self._drain = inner, drain
@@ -121,7 +126,7 @@ class DrainingSlots:
             try:
                 await stack.enter_async_context(self._inner.slot(provider))
                 await self._drain.wait_if_draining()
-            except StoreUnavailable:  # not the run's fault: release it, so that it resumes once the store answers
+            except StoreUnavailable:  # the run has not failed: release it, so that it resumes once the store answers
                 self._drain.start()
                 await self._drain.wait_if_draining()
             finally:
@@ -154,7 +159,7 @@ class Worker:
     _ended: asyncio.Event = field(init=False)
 
     async def run(self, stopping: asyncio.Event) -> None:
-        """Execute runs until `stopping`, then return unfinished runs to the queue."""
+        """Execute runs until `stopping` is set, then return unfinished runs to the queue."""
         self._threads = ThreadPoolExecutor(self.max_runs, thread_name_prefix="skillrun-run")
         self._stopping, self._ended = stopping, asyncio.Event()
         await asyncio.to_thread(self._send_heartbeat, begins=True)
@@ -173,7 +178,7 @@ class Worker:
                 await asyncio.to_thread(self.roster.remove_worker, self.name)
 
     def _send_heartbeat(self, *, begins: bool = False, draining: bool = False) -> None:
-        """Report this worker to the store; if the store is unavailable, the next heartbeat reports it."""
+        """Report this worker to the store. If the store is unavailable, the next heartbeat reports the worker."""
         host = platform.node()[:80]
         with suppress(SkillrunError):
             presence = WorkerHeartbeat(
@@ -182,7 +187,10 @@ class Worker:
             self.roster.record_heartbeat(presence, begins=begins, draining=draining)
 
     async def _on_job(self, name: str) -> None:
-        """Start a run, and return once there is capacity for another: every fetched job can start."""
+        """Start a run, and return only when there is capacity for another.
+
+        So every fetched job can start immediately.
+        """
         await self._wait_for_capacity()  # the sweep may have used the capacity
         self._start_run(name)
         await self._wait_for_capacity()
@@ -201,14 +209,14 @@ class Worker:
             await self._ended.wait()
 
     async def _process_run(self, name: str) -> None:
-        """Execute a run in a thread, so that it cannot block others."""
+        """Execute a run in a thread, so that it cannot block other runs."""
         if self.metrics is not None:
             self.metrics.under_way.inc()
         try:
             execute = partial(self._execute_run, name, self._drains[name])
             outcome = await asyncio.get_running_loop().run_in_executor(self._threads, execute)
         except RunUnavailable:
-            pass  # another worker holds it; if that one dies, any worker's sweep finds the run
+            pass  # another worker holds the run; if that worker dies, a sweep finds the run
         except StoreUnavailable as error:
             self.log(f"{name}: postponed: {error.message}")
         except Exception as error:  # noqa: BLE001 (an error in one run must not stop others)
@@ -251,7 +259,10 @@ class Worker:
         return outcome
 
     def _final_status(self, name: str, outcome: Outcome) -> str:
-        """Return how the run was released: a run that failed here may belong to another worker by now."""
+        """Return the status to count.
+
+        A run that failed here may have been cancelled, or taken over by another worker.
+        """
         submitted = None
         if outcome.status == "failed":
             with suppress(SkillrunError):
@@ -261,7 +272,7 @@ class Worker:
         return "cancelled" if submitted.status == "cancelled" else "lost"
 
     async def _sweep(self) -> None:
-        """Resume runs without a worker: those of dead workers, and those whose job was lost."""
+        """Regularly resume runs without a worker: those whose worker died, and those whose job was lost."""
         dispatch: Dispatcher | None = None
         try:
             while not self._stopping.is_set():
@@ -282,15 +293,18 @@ class Worker:
                 dispatch.close()
 
     def _due_runs(self) -> list[DueRun]:
-        """Return due runs, except those that cannot be executed here."""
+        """Return due runs, except those that recently could not be executed here."""
         now = time.monotonic()
         self._retry_at = {name: until for name, until in self._retry_at.items() if until > now}
         return self.queue.due_runs(MAX_WAKES_PER_SWEEP, tuple(self._retry_at), self.queues)
 
     def _start_orphans(self, due: list[DueRun]) -> list[DueRun]:
-        """Start runs of dead workers up to capacity, since their jobs may be lost too; return the other runs."""
+        """Start as many runs of dead workers as there is capacity for, and return the other runs.
+
+        Does not wait for the jobs of these runs, because they may be lost too.
+        """
         orphans = [each for each in due if each.priority == ORPHAN_PRIORITY and each.name not in self._drains]
-        shuffle(orphans)  # other workers sweep too
+        shuffle(orphans)  # other workers may start runs of the same list
         started = orphans[: max(0, self.max_runs - len(self._drains))]
         for each in started:
             self._start_run(each.name)

@@ -36,7 +36,10 @@ class FileSource(Protocol):
 
 @dataclass
 class PullResult:
-    """The results for the files of a folder, as names; `beside` maps conflicts to the store's version."""
+    """The names of the files that a pull has written, kept, or removed.
+
+    `beside` maps each file with a conflict to the name of the store's version.
+    """
 
     written: list[str] = field(default_factory=list)
     kept: list[str] = field(default_factory=list)
@@ -48,7 +51,10 @@ class WorkingCopy:
     """A folder with the files of one run."""
 
     def __init__(self, folder: Path, run: str, place: str) -> None:
-        """Raises UsageError if the folder holds anything else."""
+        """Open a copy, or prepare a new one.
+
+        Raises UsageError if the folder contains anything but a copy of this run.
+        """
         self.folder = folder
         self._run, self._place = run, place
         self._taken: dict[str, str] = {}
@@ -65,7 +71,7 @@ class WorkingCopy:
         self._taken, self._beside = dict(note["files"]), list(note["beside"])
 
     def pull(self, source: FileSource) -> PullResult:
-        """Update the folder from the store. Files that were changed here stay."""
+        """Update the folder from the store. Files that the user has changed here stay."""
         self.folder.mkdir(parents=True, exist_ok=True)
         result, remote = PullResult(), source.list_files()
         with ConfinedFolder(self.folder.resolve()) as tree:
@@ -89,7 +95,10 @@ class WorkingCopy:
         return result
 
     def changes(self, secrets: tuple[str, ...]) -> tuple[dict[str, Edit], list[str]]:
-        """Return changed and new files, and the names that are left out. Raises UsageError if they are too large."""
+        """Return the changed and new files, and the names of files that are left out.
+
+        Raises UsageError if the changed and new files are too large.
+        """
         edits: dict[str, Edit] = {}
         skipped: list[str] = []
         size = 0
@@ -114,13 +123,13 @@ class WorkingCopy:
         return edits, skipped
 
     def record_push(self, edits: Mapping[str, Edit]) -> None:
-        """Note that the store has these versions."""
+        """Record that the store now has these versions."""
         self._taken |= {name: sha256_of(edit.content) for name, edit in edits.items()}
         with ConfinedFolder(self.folder.resolve()) as tree:
             self._write_note(LocalFiles(tree))
 
     def open_conflicts(self) -> list[str]:
-        """Return the store's versions from conflicts that still exist next to the local files."""
+        """Return the names of the store's versions that a pull has written next to local files and that still exist."""
         return [name for name in self._beside if (self.folder / name).exists()]
 
     def _write_conflict(self, files: LocalFiles, name: str, content: bytes) -> str:

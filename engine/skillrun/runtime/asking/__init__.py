@@ -1,4 +1,5 @@
-"""The questions of a run: recorded by round, answered in the terminal, in forms, or by files that the user adds.
+"""Asks a run's questions, and journals the answers by round.
 
-Decides what an answer leads to. How a user is asked is the task of `questions`.
+Answers come from the terminal, from a form, or from files that the user adds. This package decides how the run
+continues after an answer; the package `questions` asks the user.
 """

@@ -47,13 +47,13 @@ from skillrun.store.journal_bodies import AnswerBody
 from skillrun.store.next_step import RESUME_RUN, NextStep, ResumeCommand
 
 RETRY, CONTINUE_WITHOUT, STOP = "retry", "go on without it", "stop here"
-ANSWERS: Final = "answers.yaml"  # the name of the answers file in a hint
-KEPT: Final[tuple[ProgressKind, ...]] = ("sure", "typed", "times")  # saved with the answers of an unfinished list
-MOST_NAMED: Final = 3  # waiting questions in a hint
+ANSWERS: Final = "answers.yaml"  # the file that a hint names, unless the user has chosen another
+KEPT: Final[tuple[ProgressKind, ...]] = ("sure", "typed", "times")  # saved while some questions are open
+MOST_NAMED: Final = 3  # open questions named in a hint
 
 
 class AskResult(TypedDict):
-    """The result of asking: the records, the notes of a form, and whether the user ended the list early."""
+    """What `ask_questions` returns: question records, a form's notes, and whether the user left questions open."""
 
     answers: list[QuestionRecord]
     notes: NotRequired[str]
@@ -62,14 +62,14 @@ class AskResult(TypedDict):
 
 @dataclass(frozen=True)
 class CollectedAnswers:
-    """An answer for each question, and the notes of a form that do not belong to a question."""
+    """An answer for each question. `notes` is the text of a form that belongs to no question."""
 
     answers: Sequence[Answer]
     notes: str = ""
     form: FormState | None = None
 
 
-async def ask_questions(  # noqa: PLR0913 (options of one list)
+async def ask_questions(  # noqa: PLR0913 (options of one list of questions)
     frame: Frame,
     address: str,
     questions: list[Question],
@@ -81,13 +81,14 @@ async def ask_questions(  # noqa: PLR0913 (options of one list)
     enough: str = "",
     is_required: bool = False,
 ) -> AskResult:
-    """Return `answers`, the records with their answers, and the `notes` of a form. Raises WaitingForUser.
+    """Ask the questions, and return them with their answers, and the `notes` of a form. Raises WaitingForUser.
 
-    `pause`: do not ask in the terminal; the run ends and waits, with a `form` to fill in if there is one.
-    `computed`: the text of the questions is not, or not only, that of the workflow.
-    `enough`: the answer with which the user ends the list; the remaining questions stay open.
-    `is_required`: each question without `default` and `skip` needs an answer; any text counts as one.
-    `is_optional`: an unattended run continues without records unless an answer is prepared.
+    `form`: the file that the user fills in instead of answering in the terminal.
+    `pause`: do not ask in the terminal; end the process, and wait until the user resumes the run.
+    `computed`: some text of the questions was generated, so it is not literally in the workflow.
+    `enough`: a user who gives this answer ends the list; the remaining questions stay open.
+    `is_required`: a question that has neither `default` nor `skip` needs an answer; any text counts as an answer.
+    `is_optional`: an unattended run without a prepared answer continues and gets no records.
     """
     run, person = frame.run, frame.run.session.responder
     journal_address = round_address(address, frame.phase.round_path)
@@ -127,7 +128,7 @@ async def ask_questions(  # noqa: PLR0913 (options of one list)
 async def _ask(
     frame: Frame, question_set: QuestionSet, form: str | None, journal_address: str, fingerprint: str, *, pause: bool
 ) -> AnswerBody:
-    """Ask the user, and return the body of the record. Raises WaitingForUser."""
+    """Ask the user, and return the journal body of the answers. Raises WaitingForUser."""
     phase, questions = frame.phase.name, question_set.questions
     frame.run.emit(
         Asked(
@@ -146,7 +147,7 @@ async def _ask(
         given = await _answers_from_inbox_or_user(frame, question_set, form, journal_address, fingerprint, pause=pause)
     except InvalidPreparedAnswer as unfit:
         raise pause_for_invalid_answer(unfit) from None
-    if given.form is not None:  # answers from the terminal, before a pause, to questions that the form leaves open
+    if given.form is not None:  # where the form has no answer, use the one given in the terminal before a pause
         answers = [answer or build_answer(saved_answers.get(str(at))) for at, answer in enumerate(given.answers)]
         given = replace(given, answers=answers)
     given = replace(given, answers=[_with_time(times, at, answer) for at, answer in enumerate(given.answers)])
@@ -154,7 +155,7 @@ async def _ask(
 
 
 def _result(frame: Frame, body: AnswerBody) -> AskResult:
-    """Return the result for the step, and add the answers of a form to `run.answers`."""
+    """Return the result for the step. If the answers come from a form, add them to `run.answers`."""
     if body.get("form"):
         frame.names["run"]["answers"].extend(body["answers"])
     result: AskResult = {"answers": body["answers"]}
@@ -166,7 +167,7 @@ def _result(frame: Frame, body: AnswerBody) -> AskResult:
 
 
 def _answer_body(frame: Frame, question_set: QuestionSet, given: CollectedAnswers, form: str | None) -> AnswerBody:
-    """Return the journal body of the answers."""
+    """Return the journal body with the records of the questions and the answers given."""
     phrases = answer_phrases(frame.run)
     answers = [
         build_question_record(question, answer, phrases, is_required=question_set.is_required)
@@ -185,7 +186,10 @@ def _answer_body(frame: Frame, question_set: QuestionSet, given: CollectedAnswer
 async def _apply_form_edits(
     frame: Frame, question_set: QuestionSet, entry: AnswerBody, where: str, fingerprint: str
 ) -> AnswerBody:
-    """Return the answers with the user's changes of the form since it was read, while the phase is open."""
+    """Apply the changes that the user has made to a form since it was read, and return the answers.
+
+    Called while the phase is open. Raises WaitingForUser if a changed answer is unclear and the user cannot be asked.
+    """
     if not entry.get("form"):
         return entry
     body, doubtful = revise_answers(frame.run, entry, question_set.questions, is_phase_over=False)
@@ -208,8 +212,10 @@ async def _apply_form_edits(
 def _with_saved_progress(
     frame: Frame, question_set: QuestionSet, where: str, fingerprint: str
 ) -> tuple[QuestionSet, Mapping[str, object]]:
-    """Return the question set with the user's progress before a pause, and the times of the answers. Each answer is
-    saved as soon as it is given, and so is text that was entered but not submitted."""
+    """Return the question set with the user's progress before a pause, and the time of each answer given so far.
+
+    The returned set saves each answer as soon as it is given, and also saves text that is entered but not submitted.
+    """
     journal, address = frame.run.journal, f"{where}/given"
     note = journal.find("note", address, fingerprint) or {}
     progress = {name: dict(values) if isinstance(values := note.get(name), dict) else {} for name in ("given", *KEPT)}
@@ -231,7 +237,7 @@ def _texts(values: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _with_time(times: Mapping[str, object], at: int, answer: Answer) -> Answer:
-    """Return an answer with the time at which it was given, if that was saved."""
+    """Return an answer with the saved time at which the user gave it; unchanged if no time was saved."""
     own = answer.get("answered_by", PERSON) == PERSON and answer.get("answer") not in (None, "", [])
     time = times.get(str(at))
     return {**answer, "asked_at": time} if own and isinstance(time, str) else answer
@@ -240,7 +246,7 @@ def _with_time(times: Mapping[str, object], at: int, answer: Answer) -> Answer:
 async def _answers_from_inbox_or_user(
     frame: Frame, question_set: QuestionSet, form: str | None, where: str, fingerprint: str, *, pause: bool
 ) -> CollectedAnswers:
-    """Return the answers that arrive in the run's inbox, even while the user is asked, or else the user's."""
+    """Ask the user, and return the answers. Answers that arrive in the run's inbox meanwhile are returned instead."""
     inbox = AnswerInbox(frame.run.store.files)
     given = await inbox.run_until_arrival(
         where, fingerprint, lambda: _collect_answers(frame, question_set, form, pause=pause)
@@ -258,7 +264,7 @@ async def _answers_from_inbox_or_user(
 async def _collect_answers(
     frame: Frame, question_set: QuestionSet, form: str | None, *, pause: bool
 ) -> CollectedAnswers:
-    """Return an answer for each question: from the form, prepared, from the user, or by default."""
+    """Return an answer for each question: from the form, from prepared answers, from the user, or the default."""
     store = frame.run.store
     name = store.artifacts.name(form) if form is not None else None
     form_read = read_form_state(frame.run, name, question_set.questions) if name is not None else None
@@ -269,7 +275,7 @@ async def _collect_answers(
         if again is None:
             raise await record_pause(frame, form_read.unclear.message, form_read.unclear.next_step)
         return again
-    begun = question_set.unfinished.has_progress  # in the terminal, which continues with the next question
+    begun = question_set.unfinished.has_progress  # the user has begun in the terminal, and continues there
     given = await frame.run.session.responder.ask(question_set, interactive=begun or (name is None and not pause))
     if given is not None:
         return CollectedAnswers(given)
@@ -304,7 +310,7 @@ def _answer_hint(frame: Frame, question_set: QuestionSet) -> NextStep:
 
 
 def pause_for_invalid_answer(unfit: InvalidPreparedAnswer) -> WaitingForUser:
-    """Return the error for a prepared answer that its question does not accept: the question stays open."""
+    """Return the error that leaves a question open because its prepared answer is not valid."""
     first = f"{unfit.next_step}; " if unfit.next_step else ""
     again = ResumeCommand(f"--answers {quote(unfit.path)}")
     return WaitingForUser(unfit.message, NextStep.of(first, "fix it there and run ", again))
@@ -317,7 +323,7 @@ def _choices(question: Question) -> str:
 
 
 async def record_pause(frame: Frame, reason: str, next_step: str | NextStep) -> WaitingForUser:
-    """Journal that the process ends here until the user acts outside of the run; return the error to raise."""
+    """Journal that this phase waits for something the user does outside of the run. Return the error to raise."""
     phase = frame.phase
     if frame.run.journal.find("note", phase.pause_address, "") is None:
         await frame.run.journal.record("note", phase.pause_address, "", {"reason": reason})
@@ -330,9 +336,10 @@ async def _clarify_answers(
     form: FormState,
     settled: Mapping[int, QuestionRecord] = MappingProxyType({}),
 ) -> CollectedAnswers | None:
-    """Return the answers of a form, with unclear ones prepared or asked again; None if the user cannot be asked.
+    """Return the answers of a form after asking the user again about unclear ones; None if the user cannot be asked.
 
-    The text in the form stays in the record, and so do the `settled` answers, by position.
+    A comment keeps what the form says about an unclear question. `settled` holds records, keyed by the position of
+    their question, that replace the answers of the form.
     """
     person, unclear = frame.run.session.responder, form.unclear
     assert unclear is not None
@@ -361,17 +368,17 @@ async def _clarify_answers(
 
 
 def _with_form_words(answer: Answer, unclear: UnclearAnswers, number: int) -> Answer:
-    """Return an answer with the text of the form in its comment."""
+    """Return an answer whose comment also contains the text that the form has for the question."""
     words = unclear.words[number] if number < len(unclear.words) else ""
     comment = "\n".join(filter(None, [answer.get("comment", ""), words]))
     return {**answer, "comment": comment} if comment else answer
 
 
 async def offer_retry(frame: Frame, address: str, reason: str, limit: BreakerSettings, *, can_continue: bool) -> bool:
-    """Return whether the user wants a retry, asked in the breaker's wording if it has one.
+    """Ask the user whether to retry, in the breaker's wording if it has one. Return the decision.
 
-    An unattended run does not retry unless the answer is prepared. Raises StoppedByUser. Decisions made before the run
-    failed do not count when it resumes.
+    An unattended run does not retry unless the answer is prepared. A decision made before the run failed does not
+    count when the run resumes. Raises StoppedByUser.
     """
     phase = frame.phase
     number = max(phase.attempts.tries.get(address, 0), phase.voided_attempts(address)) + 1
@@ -399,7 +406,8 @@ async def offer_retry(frame: Frame, address: str, reason: str, limit: BreakerSet
 
 
 def _retry_choices(limit: BreakerSettings, *, can_continue: bool) -> dict[str, str]:
-    """Return the choices by their wording. Without a fallback, the run cannot continue without the result."""
+    """Return the actions that the user can choose, keyed by their wording. Unless `can_continue`, none of them
+    continues the run without the result."""
     usual = dict(zip(BREAKER_CHOICES, (RETRY, CONTINUE_WITHOUT, STOP), strict=True))
     words = limit.choices or {"retry": RETRY, **({"go_on": CONTINUE_WITHOUT} if can_continue else {"stop": STOP})}
     ways = {words[way]: usual[way] for way in words if way in usual and (can_continue or way != "go_on")}

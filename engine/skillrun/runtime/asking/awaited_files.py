@@ -1,4 +1,4 @@
-"""Files that the user supplies: finds ignored files, and files that arrive after the others were read."""
+"""Reports files of the user that a run does not read: they do not match, are links, or arrive too late."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from skillrun.events import Notice
 from skillrun.runtime.run import Run
 from skillrun.types.schemas import quote_value
 
-MOST: int = 200  # folder entries that are examined
-DEEPEST: int = 3
+MOST: int = 200  # folder entries to examine
+DEEPEST: int = 3  # levels of folders to examine
 
 
 def pattern_folder(pattern: str) -> str:
@@ -20,7 +20,7 @@ def pattern_folder(pattern: str) -> str:
 
 
 def ignored_files(run: Run, pattern: str, matched: Collection[str]) -> list[str]:
-    """Return a line for each file or link in the pattern's folder that is not read, with the reason."""
+    """Return a line for each ignored file or link in the pattern's folder; the line says why it is ignored."""
     folder = pattern_folder(pattern)
     if not folder:
         return []
@@ -43,7 +43,10 @@ def ignored_files(run: Run, pattern: str, matched: Collection[str]) -> list[str]
 
 
 def _walk(run: Run, folder: str) -> Iterator[tuple[str, str]]:
-    """Yield the entries of a folder and its subfolders, to a limited depth, without the folders of other rounds."""
+    """Yield the name and the kind of each entry of a folder and its subfolders, to a limited depth.
+
+    Hidden folders and the folders of other rounds are not opened.
+    """
     left = [(folder, 1)]
     seen = 0
     while left:
@@ -60,8 +63,8 @@ def _walk(run: Run, folder: str) -> Iterator[tuple[str, str]]:
 
 
 def warn_of_late_files(run: Run, done: Collection[str]) -> None:
-    """Warn of files that arrived after the end of a phase that waited for some."""
-    read: dict[tuple[str, str], set[str]] = {}  # by phase and pattern, in all rounds and passes
+    """Warn of files that match a pattern of an ended phase, and arrived after the phase had read its files."""
+    read: dict[tuple[str, str], set[str]] = {}  # keyed by phase and pattern; the files of all rounds and passes
     for entry in run.journal.entries("tool"):
         pattern, files = entry.body.get("pattern"), entry.body.get("files")
         phase = f"{entry.address}/".split("/")[1]
@@ -73,7 +76,7 @@ def warn_of_late_files(run: Run, done: Collection[str]) -> None:
 
 
 def late_files(run: Run, pattern: str, known: Iterable[str]) -> list[str]:
-    """Return a line for each matching file that arrived after the files were read."""
+    """Return a line for each file that matches the pattern and is not `known`, the files that were read."""
     before = set(known)
     return [
         f"{quote_value(name)} arrived after the files that match `{pattern}` were read, so it is ignored"

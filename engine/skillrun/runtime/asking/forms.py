@@ -1,6 +1,6 @@
-"""Reads forms, and applies what the user has added or corrected since.
+"""Reads forms, and applies what the user adds or corrects in a form after it was read.
 
-The `form` of a journaled answer describes the file as it was read. Never asks the user.
+In a journaled answer, `form` describes the file as it was read. This module never asks the user.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ OWN_KEYS: Final = ("answer", "answered_by", "asked_at", "confidence", "comment")
 
 @dataclass(frozen=True)
 class FormState:
-    """The state of a form: the hash of the file, the answer to each question, and why answers are unclear."""
+    """The state of a form: its name and hash, and the answer to each question. `why` has the reasons, for each
+    question, why its answer is unclear."""
 
     name: str
     hash: str = ""
@@ -53,7 +54,7 @@ class FormState:
 
 
 def answer_phrases(run: Run) -> Phrases:
-    """Return the phrases that users write as answers, from the engine's config."""
+    """Return the phrases that count as no answer or as a decision, from the engine's config."""
     config = run.program.library.config("skillrun")
     return Phrases.from_settings(config.data if config is not None else None)
 
@@ -75,8 +76,11 @@ def read_form_state(run: Run, name: str, questions: Sequence[Question]) -> FormS
 def build_question_record(
     question: Question, given: Answer, phrases: Phrases, *, is_required: bool = False
 ) -> QuestionRecord:
-    """Return the record of a question with its answer, and who gave it. Text that is not an answer leaves the question
-    open, or selects its default, unless it needs an answer."""
+    """Return the record of a question: its answer, and who gave the answer.
+
+    A phrase such as "not sure" selects the default, or leaves a question without a default open. It counts as an answer
+    only if the question needs one.
+    """
     record = with_fields(question, asked_at=utc_timestamp())
     if not (is_required and needs_answer(question)):
         given = _drop_undecided_words(question, given, phrases)
@@ -102,9 +106,10 @@ def _drop_undecided_words(question: Question, given: Answer, phrases: Phrases) -
 def revise_answers(
     run: Run, recorded: AnswerBody, questions: Sequence[Question], *, is_phase_over: bool
 ) -> tuple[AnswerBody | None, FormState | None]:
-    """Return the journaled answers with the changes of their form; None if nothing has changed.
+    """Return the journaled answers with the changes that the user has made to the form; None if nothing has changed.
 
-    Also returns the form if a changed answer is unclear; the earlier answers then count if the phase is over.
+    If a changed answer is unclear, return None and the state of the form. The earlier answers then stay in effect if
+    the phase is over.
     """
     before = recorded.get("form")
     name = before["name"] if before is not None else ""
@@ -118,7 +123,7 @@ def revise_answers(
     unclear = now.unclear
     if unclear is not None and changed and (unclear.untouched or any(now.why[at] for at in changed)):
         if is_phase_over:
-            text = f"{name} was changed after it was read, but is unclear, so the earlier answers are used:"
+            text = f"{name} was changed after it was read and now has unclear answers, so the earlier answers are used:"
             run.emit(Notice(f"{text}\n{unclear.message}", "warn"))
         return None, now
     answers, changes = list(recorded["answers"]), []
@@ -138,7 +143,7 @@ def revise_answers(
 
 
 def unchanged_answers(recorded: AnswerBody, now: FormState) -> dict[int, QuestionRecord]:
-    """Return the recorded answers, by position, to the questions that are unchanged in the form since it was read."""
+    """Return the recorded answers whose text in the form has not changed since it was read, keyed by position."""
     before = recorded["form"]
     pairs = zip(before["read"], before["why"], now.filled.answers, now.why, strict=True)
     as_before = (
@@ -156,7 +161,7 @@ def _difference(before: QuestionRecord, now: QuestionRecord) -> str:
 
 
 async def reread_forms(run: Run, done: Collection[str]) -> None:
-    """Apply and report changes in the forms of ended phases, for later phases."""
+    """Apply and report the changes that the user has made to the forms of ended phases. Later phases see them."""
     for entry in _with_forms(run):
         phase, number = _place(entry)
         if number == run.state.round and phase not in done:
@@ -174,12 +179,12 @@ async def reread_forms(run: Run, done: Collection[str]) -> None:
 
 
 def _question_of(record: QuestionRecord) -> Question:
-    """Return the question of a record, as it was asked."""
+    """Return the question as it was asked, without the answer that the record holds."""
     return cast(Question, {key: value for key, value in record.items() if key not in OWN_KEYS})
 
 
 def form_answers(run: Run, phase: PhaseRun | None, before: Collection[str]) -> list[QuestionRecord]:
-    """Return the current answers of forms, from earlier rounds and from the phases `before` this one."""
+    """Return the current answers of all forms in earlier rounds, and of the phases `before` this one in this round."""
     records = []
     for entry in _with_forms(run):
         name, number = _place(entry)
@@ -189,7 +194,7 @@ def form_answers(run: Run, phase: PhaseRun | None, before: Collection[str]) -> l
 
 
 def _with_forms(run: Run) -> list[JournalEntry]:
-    """Return the latest journaled answers to questions with a form, in the order of the first answers."""
+    """Return the latest journal entry of each form's answers, ordered by when the form was first answered."""
     latest: dict[tuple[str, str], JournalEntry] = {}
     for entry in run.outermost.journal.entries("answer"):
         if entry.body.get("form") and entry.address.startswith(f"{run.program.workflow.name}/"):
@@ -198,6 +203,7 @@ def _with_forms(run: Run) -> list[JournalEntry]:
 
 
 def _place(entry: JournalEntry) -> tuple[str, int]:
-    """Return the phase and the round of an answer, as in `refine/answers/Q@2`."""
+    """Return the phase and the round that an answer's address contains, such as `answers` and 2 in
+    `refine/answers/Q@2`."""
     address, _, rounds = entry.address.rpartition("@")
     return address.split("/")[1], int(rounds.partition(".")[0])

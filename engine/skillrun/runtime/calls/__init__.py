@@ -1,1 +1,1 @@
-"""The conversation with one member: requests, tools, repair of invalid replies, and the journal of calls."""
+"""Conducts the conversation with one member: sends requests, runs tools, repairs invalid replies, journals calls."""

@@ -1,4 +1,4 @@
-"""The conversation with a member: requests, tools, repair of invalid replies, and the record of each call."""
+"""Converses with a member: sends requests, runs tools, asks once for a valid reply, and journals each call."""
 
 from __future__ import annotations
 
@@ -53,9 +53,10 @@ _WHY: Final = {
 async def converse(
     phase: PhaseRun, member_request: MemberRequest, attempt: int, on_response: Callable[[], object] = bool
 ) -> MemberResult:
-    """Make one attempt: turns with tools until there is a reply, and one repair of a malformed one.
+    """Make one attempt to get a member's reply, and return the result.
 
-    `on_response` is called after every response of the model.
+    The member may use tools for several turns before it replies. If the reply is malformed, the member is asked once
+    to repair it. `on_response` is called after every response of the model.
     """
     messages = list(member_request.request.messages)
     reads: list[LineRange] = []
@@ -127,7 +128,7 @@ async def _finish_document(
     retry_address: str,
     reads: tuple[LineRange, ...],
 ) -> MemberResult:
-    """Return a document with its record; requests a missing or malformed record once more."""
+    """Return a document with its record. If the record is missing or malformed, request the record once more."""
     document = split_reply(record_request, reply.text)
     if not document.document:
         return MemberResult("empty", reply.text, reason="the reply contains no document", reads=reads)
@@ -158,8 +159,8 @@ async def _request_record(
     history: tuple[Message, ...],
     address: str,
 ) -> tuple[DocumentReply, str]:
-    """Request the record alone; return the document with it, and why the request failed."""
-    # A request without a record schema has not asked for the record yet.
+    """Request the record alone. Return the document with the record, and the reason if the request failed."""
+    # If the request had no record schema, the record is now requested for the first time, so nothing was wrong with it.
     errors = document.errors if member_request.request.record_schema is not None else ()
     messages = (*history, Message("user", (Block(render_record_request(phase.run, record_request, errors)),)))
     schema = record_request.shape.schema
@@ -187,7 +188,7 @@ async def _request_record(
 def _failed_result(
     phase: PhaseRun, member_request: MemberRequest, error: ModelError, reads: tuple[LineRange, ...]
 ) -> MemberResult:
-    """Return the result of a failed call. Raises an error that affects all members, with phase and model."""
+    """Return the result of a failed call. An error that affects all members is raised, naming phase and model."""
     model = member_request.request.model
     if error.kind in FATAL_ERRORS:
         message = f"{phase.name}: {member_request.member} on {model}: {error.message}"
@@ -209,11 +210,11 @@ def _repair(phase: PhaseRun, errors: list[dict[str, str]], member_request: Membe
     return render_template(phase.run, "system/repair", {"errors": errors, "schema": schema})
 
 
-MOST_TOKENS: Final = 10**12  # more than any prompt has
+MOST_TOKENS: Final = 10**12  # more tokens than any prompt has
 
 
 async def call_model(phase: PhaseRun, address: str, member: str, request: Request) -> Reply:
-    """Return the reply to one request, from the journal or the model; durable on return. Raises ModelError."""
+    """Return the reply to one request, from the journal or the model. It is durable on return. Raises ModelError."""
     run, fingerprint = phase.run, request.fingerprint()
     phase.record.prompts.count += 1
     run.outermost.latest_prompts[address] = fingerprint
@@ -263,10 +264,11 @@ async def call_model(phase: PhaseRun, address: str, member: str, request: Reques
 
 @dataclass(frozen=True)
 class AttemptRecorder:
-    """Journals every attempt of a call: `sent` before it is sent, `tried` if it fails.
+    """Journals every attempt of a call: a record `sent` before it is sent, and a record `tried` if it fails.
 
-    A call is not sent if its model has refused another call and has not replied yet, or has refused one since this call
-    was created (`last_refusal` is the latest refusal before that): the same key would be refused again.
+    A call is not sent if its key would be refused again. That is assumed if its model has refused a call and has not
+    replied to any in this evaluation, or if it has refused a call after this recorder was created. `last_refusal` is
+    the latest refusal before then.
     """
 
     phase: PhaseRun
@@ -289,7 +291,7 @@ class AttemptRecorder:
         try:
             body = {**self.request.to_dict(), **self.phase.round_fields(), **attempt}
             await run.journal.record("sent", self.address, self.request.fingerprint(), body)
-        except (asyncio.CancelledError, JournalUnwritable):  # it was not sent after all
+        except (asyncio.CancelledError, JournalUnwritable):  # the call was not sent after all
             with suppress(JournalUnwritable):
                 await self._record_failure({"message": "the call was not sent", **attempt})
             raise
@@ -300,7 +302,7 @@ class AttemptRecorder:
 
     async def on_failed(self, number: int, error: ModelError) -> None:
         model = self.request.model
-        scripted = model.startswith("scripted:")  # its rules apply to single calls
+        scripted = model.startswith("scripted:")  # fails single calls only
         if error.kind in FATAL_ERRORS | CONFIGURATION_ERRORS and not scripted:
             self.phase.run.refusals[model] = error
         await self._record_failure({"kind": error.kind, "message": error.message, "attempt": number})
@@ -310,7 +312,7 @@ class AttemptRecorder:
 
 
 def _refusals(run: Run, address: str, fingerprint: str) -> list[ModelError]:
-    """Return the refusals of this call, which is sent again."""
+    """Return the earlier refusals of a call; empty if its latest attempt was not refused."""
     last = run.journal.find("tried", address, fingerprint)
     if last is None or last.get("kind") not in FATAL_ERRORS | CONFIGURATION_ERRORS:
         return []
@@ -321,7 +323,10 @@ def _refusals(run: Run, address: str, fingerprint: str) -> list[ModelError]:
 
 
 def _max_usage(run: Run, request: Request, exactly: bool) -> Reservation:
-    """Return a call's maximum usage: its input, and a reply of maximum length."""
+    """Return a call's maximum usage: its input, and a reply of maximum length.
+
+    Unless `exactly`, the input may be an upper bound, which is faster.
+    """
     catalogue = run.session.catalogue
     provider = catalogue.providers.get(request.model.partition(":")[0])
     output = request.max_tokens + (provider.thinking if provider is not None else 0)

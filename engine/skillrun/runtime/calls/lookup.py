@@ -1,6 +1,6 @@
-"""The tool `Lookup`: returns records of earlier phases by id, including settled and omitted ones.
+"""The tool `Lookup`: returns records of earlier phases by id, including settled ones and those omitted from prompts.
 
-Members with tools get it if their prompt lacks a record. Reads only the summaries.
+A member that has tools also gets this one if its prompt lacks a record. The records come from the phases' summaries.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _WORDS: Final = {"key_decisions": "decision", "open_questions": "question", "ris
 
 @dataclass(frozen=True)
 class RecordedEntry:
-    """A record of an earlier phase, with its status."""
+    """A record of an earlier phase. `status` says what replaced or settled the record; empty if nothing did."""
 
     phase: str
     kind: str
@@ -47,7 +47,7 @@ class RecordedEntry:
 
 
 def lookup_tool(phase: PhaseRun) -> tuple[ToolSpec, ...]:
-    """Return the tool if the latest prompt lacks a record, otherwise an empty tuple."""
+    """Return the tool if the phase's latest prompt lacks a record; an empty tuple if it has all of them."""
     dropped = {str(omission["record"].get("id")) for omission in phase.record.prompts.dropped_records}
     if not any(entry.status or entry.id in dropped for entry in recorded_entries(phase)):
         return ()
@@ -87,7 +87,10 @@ def recorded_entries(phase: PhaseRun) -> list[RecordedEntry]:
 
 
 def look_up(phase: PhaseRun, arguments: Mapping[str, Any], room: int) -> str:
-    """Return the result of the tool, in at most about `room` tokens; an error begins with `error:`."""
+    """Return the records with the requested ids as text of at most about `room` tokens.
+
+    If no record has any of the ids, the text begins with `error:`.
+    """
     given = arguments.get("id")
     if not isinstance(given, str) or not given.strip():
         return "error: `id` must be an id such as `AC-1`, or several separated by commas"

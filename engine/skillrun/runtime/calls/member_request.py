@@ -1,4 +1,4 @@
-"""A request to one member, and its result."""
+"""A request to one member, and the result of the request."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from skillrun.types.schemas import DroppedValue, Shape
 
 @dataclass(frozen=True)
 class MemberRequest:
-    """A request to one member, before its turns, and the window of its model in tokens.
+    """A request to one member. `window` is the context window of the member's model, in tokens.
 
-    With tools: `turns` is the maximum number of turns, and `calls` that of tool calls in each.
+    If the member has tools, it may take at most `turns` turns, with at most `calls` tool calls in each turn.
     """
 
     member: str
@@ -32,16 +32,17 @@ class MemberRequest:
     record_request: RecordRequest | None = None
 
     def room(self, messages: Sequence[Message]) -> int:
-        """Return the tokens of the model's window that the messages leave free."""
+        """Return how many tokens of the model's window the messages, the schema and the tools leave free."""
         size = estimate_request_tokens(self.request.system, tuple(messages), self.request.schema)
         return self.window - size - estimate_tool_tokens(self.tools)
 
 
 @dataclass(frozen=True)
 class MemberResult:
-    """The result of a request. `text` is the whole reply, also of a failed attempt; `dropped` is not in `data`.
+    """The result of a request. `text` is the whole reply, even of a failed attempt.
 
-    For a document with a record, `text` is the document; `record_problem` says what the record lacks, if anything.
+    `dropped` lists the invalid values that were removed from `data`. If the reply is a document with a record, `text`
+    is only the document, and `record_problem` says what is wrong with the record; empty if nothing is wrong.
     """
 
     status: str
@@ -56,9 +57,10 @@ class MemberResult:
     kind: str = ""
     """The kind of the failed call; empty if the call did not fail."""
     refused: bool = False
-    """The key or the model is wrong: this does not count as an attempt, and a resumed run sends the call again."""
+    """Whether the provider refused the key or the model. A refusal does not count as an attempt, and a resumed run
+    sends the call again."""
     given_up: bool = False
-    """The call was sent as often as allowed."""
+    """Whether the call was sent as often as allowed, without success."""
     next_step: str = ""
 
     @property

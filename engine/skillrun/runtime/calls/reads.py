@@ -1,4 +1,4 @@
-"""The lines of repository files that the tool `Read` has shown to members."""
+"""Collects which lines of repository files the tool `Read` has shown to a member."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NUMBERED: Final = re.compile(r"^ *(\d+)\t", re.MULTILINE)
 
 @dataclass(frozen=True, order=True)
 class LineRange:
-    """Consecutive lines of a file: the first, starting at 1, and their number."""
+    """Consecutive lines of a file: the number of the first line, counted from 1, and how many lines there are."""
 
     path: str
     first: int
@@ -29,7 +29,7 @@ class LineRange:
 
 
 def lines_from_tool(tool: ToolCall, result: str) -> LineRange | None:
-    """Return the lines that a tool call has shown; None if it showed no file or failed."""
+    """Return the lines that a tool call has shown; None if the call failed or showed no file."""
     path = tool.arguments.get("path")
     if tool.name != "Read" or not isinstance(path, str) or result.startswith("error:"):
         return None
@@ -38,7 +38,7 @@ def lines_from_tool(tool: ToolCall, result: str) -> LineRange | None:
 
 
 def merge_line_ranges(reads: Iterable[LineRange]) -> list[LineRange]:
-    """Merge overlapping and adjacent ranges; files keep the order in which they were opened."""
+    """Merge overlapping and adjacent ranges of each file. Files keep the order in which they were first read."""
     everything: Sequence[LineRange] = list(reads)
     together: list[LineRange] = []
     for path in dict.fromkeys(lines.path for lines in everything):

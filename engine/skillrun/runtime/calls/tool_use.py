@@ -1,4 +1,4 @@
-"""Runs the tool calls of a member, each once, with results cut to the available room."""
+"""Runs the tool calls of a member. Each call runs once, and its result is cut to fit the model's window."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ async def run_tools(
     calls: tuple[ToolCall, ...],
     reads: list[LineRange],
 ) -> list[tuple[str, str]]:
-    """Return the results of the tools, each limited to its share of the remaining room."""
+    """Run the tool calls, and return the id and the result of each. The results share the room left in the window."""
     left = (
         member_request.room([*messages, *(Message("tool", (Block(wrap_untrusted_text("")),)) for _ in calls)])
         - MIN_REPLY_TOKENS
@@ -49,7 +49,7 @@ async def _run_tool(
     room: int,
     reads: list[LineRange],
 ) -> str:
-    """Return a tool's result in at most `room` tokens, or an error; a journaled tool call is not run again."""
+    """Return a tool's result of at most `room` tokens, or an error text. A journaled tool call is not run again."""
     offered = [spec.name for spec in member_request.tools]
     if number >= member_request.calls:
         return f"error: at most {member_request.calls} tool calls run in one turn; this one was not run"
@@ -76,7 +76,7 @@ async def _run_tool(
 def tool_messages(
     member_request: MemberRequest, messages: list[Message], results: list[tuple[str, str]]
 ) -> list[Message]:
-    """Return tool results as material, cut to equal shares if they leave no room for a reply."""
+    """Return messages with the tool results. If they leave no room for a reply, cut each result to an equal share."""
 
     def build_messages(texts: list[str]) -> list[Message]:
         pairs = zip(results, texts, strict=True)

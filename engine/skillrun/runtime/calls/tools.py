@@ -1,6 +1,6 @@
-"""Selects the tools that a member's role names, and opens the folder that the workflow names for them.
+"""Selects the tools that a member's role names, and opens the folder (`repository:`) that the tools read.
 
-The folder is in the project, unless the user gave it as an input of type `path`.
+The folder must be in the project, unless the user gave its path as an input of type `path`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ TOLD: Final = 4  # withheld names in the notice
 
 
 def member_tools(frame: Frame, seated: SeatedMember) -> tuple[ToolSpec, ...]:
-    """Return the member's tools; empty without tools in the role, a folder, or support by the model."""
+    """Return the member's tools; empty if the role names none, the workflow has no folder for them, or the model does
+    not support tools."""
     run, role = frame.run, seated.role
     if (
         not role.tools
@@ -44,7 +45,7 @@ def member_tools(frame: Frame, seated: SeatedMember) -> tuple[ToolSpec, ...]:
 
 
 def build_repository(phase: PhaseRun) -> Repository:
-    """Return the folder that the workflow names, for reading."""
+    """Return the repository that the tools read: the folder that the workflow names."""
     from skillrun.repository.repository import Repository
 
     return Repository(partial(open_repository, phase.run, phase.names["repository"]))
@@ -76,9 +77,9 @@ def open_repository(run: Run, folder: str) -> ReadableFolder:
 
 
 def is_user_path_outside(run: Run, path: str) -> bool:
-    """Return whether the user gave a path outside of the project.
+    """Return whether a path leads outside of the project and was given by the user.
 
-    A path that is inside the project as written is confined to it: a link out of it belongs to the project.
+    A path that is inside the project as written counts as inside, even if a link in it leads out of the project.
     """
     folder = project_folder(run)
     outside = not Path(os.path.normpath(folder / path)).is_relative_to(folder)
@@ -86,8 +87,10 @@ def is_user_path_outside(run: Run, path: str) -> bool:
 
 
 def resolve_user_path(run: Run, path: str) -> tuple[Path, str] | None:
-    """Return the folder, with links resolved, and the name or pattern in it, if a path is or begins with a path outside
-    of the project that the user gave; None for any other path."""
+    """Return the folder of a path, with links resolved, and the name or pattern of the path in this folder.
+
+    Returns None unless the path is, or is inside, a path that leads outside of the project and was given by the user.
+    """
     for user_path in user_paths(run):
         if is_user_path_outside(run, user_path):
             place = Path(os.path.realpath(project_folder(run) / user_path))
@@ -111,7 +114,7 @@ def project_folder(run: Run) -> Path:
 
 
 def project_relative_path(run: Run, path: str) -> str:
-    """Return an absolute path in the project relative to it, and any other path unchanged."""
+    """Return a path relative to the project if it is an absolute path in the project; any other path unchanged."""
     for base in (project_folder(run), project_folder(run).resolve()):
         if path.startswith("/") and Path(path).is_relative_to(base):
             return Path(path).relative_to(base).as_posix()
@@ -125,14 +128,14 @@ def withheld_names(run: Run) -> tuple[str, ...]:
 
 
 def user_paths(run: Run) -> set[str]:
-    """Return the paths that the user gave as inputs; an inline workflow has those of the outermost run."""
+    """Return the paths that the user gave as inputs of the outermost run. They also hold for its inline workflows."""
     outer = run.outermost
     paths = {field.name for field in outer.program.workflow.inputs if field.type.word == "path"}
     return {str(outer.state.inputs[name]) for name in outer.state.typed if name in paths and name in outer.state.inputs}
 
 
 def report_repository(run: Run, folder: str) -> None:
-    """Report once which folder models may read, and what is withheld. Raises SkillrunError, as opening it does."""
+    """Report once which folder models may read, and what is withheld. Raises SkillrunError if it cannot be opened."""
     if not folder or folder in run.reported_folders:
         return
     from skillrun.repository.readable_folder import one_line
@@ -146,10 +149,10 @@ def report_repository(run: Run, folder: str) -> None:
 
 
 def _outside_folder_hint(run: Run) -> str:
-    """Return a hint that does not repeat the folder, because the user did not write it."""
+    """Return a hint for a folder outside of the project, without its path, which the user did not write."""
     workflow = run.outermost.program.workflow
     name = next((field.name for field in workflow.inputs if field.type.word == "path"), None)
     if name is None:
-        return "to read a folder outside of the project, give it as a path input; the workflow has none"
+        return "a folder outside of the project must be given as a path input, and this workflow has no such input"
     flag = f"--{name.replace('_', '-')}"
     return f"give the folder yourself: start again with `skillrun {workflow.name} … {flag} FOLDER`"

@@ -1,4 +1,4 @@
-"""Parses the structured value of a reply, and collects what was dropped from it."""
+"""Parses the structured value of a reply, and collects the invalid values that are dropped from it."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from skillrun.types.schemas import DroppedValue
 
 CUT_OFF: Final = "the reply was cut off at the length limit"
 GATHER: Final = "gather"  # a value of `invalid`
-MOST_TOLD: Final = 3  # dropped values in a warning; the event has all
+MOST_TOLD: Final = 3  # dropped values named in a warning; the event lists all of them
 
 
 def parse_value(
     member_request: MemberRequest, reply: Reply, *, repaired: bool
 ) -> tuple[Any, list[dict[str, str]], tuple[DroppedValue, ...]]:
-    """Return the structured value of a reply, its errors, and what was dropped; nothing for free text.
+    """Return the structured value of a reply, its errors, and the dropped values; all empty for free text.
 
-    With `invalid: drop`, invalid values are dropped only from a repaired reply.
+    With `invalid: drop`, invalid values are dropped only after the member was asked to repair the reply.
     """
     if member_request.shape is None:
         return None, [], ()
@@ -42,7 +42,8 @@ def parse_value(
 
 
 def salvage_truncated_reply(member_request: MemberRequest, reply: Reply) -> MemberResult | None:
-    """Return the complete items of a truncated reply, for `invalid: gather`; None if no item is complete."""
+    """Return a result with the complete items of a truncated reply; None unless the step sets `invalid: gather` and an
+    item is complete."""
     if member_request.shape is None or member_request.invalid != GATHER:
         return None
     value, _, dropped = parse_value(member_request, reply, repaired=True)
@@ -53,7 +54,7 @@ def salvage_truncated_reply(member_request: MemberRequest, reply: Reply) -> Memb
 
 
 def report_pruned_items(phase: PhaseRun, address: str, member: str, dropped: tuple[DroppedValue, ...]) -> None:
-    """Report what was dropped from a member's reply: an event, a warning and a flag of the phase."""
+    """Report the values dropped from a member's reply: emit an event, and record a warning and their number."""
     if not dropped:
         return
     places = "; ".join(f"{item.path} ({item.reason})" for item in dropped[:MOST_TOLD])

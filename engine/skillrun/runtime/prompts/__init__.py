@@ -1,4 +1,1 @@
-"""Prompts: the shared prefix, material, records, task and role, shortened to fit the model's window.
-
-Sends nothing and writes nothing.
-"""
+"""Assembles prompts, and shortens them to fit the model's window. Sends nothing and writes nothing."""

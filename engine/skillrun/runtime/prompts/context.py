@@ -1,7 +1,7 @@
 """Assembles prompts: preamble, original request, material, references, earlier records, task, role.
 
-Shared parts come first, so that providers can cache them; every sentence comes from a markdown file. Fits the prompt
-into the model's window, or fails before the call.
+The parts that several prompts share come first, so that providers can cache them. Every sentence of a prompt comes from
+a markdown file. If a prompt cannot be made to fit the model's window, the step fails before the call.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ if TYPE_CHECKING:
     from skillrun.models.entries import ResolvedModel
 
 MIN_REPLY_TOKENS: Final = 256  # a prompt that leaves less room does not fit
-REPLY_SHARE: Final = 4  # a quarter of the window is reserved for the reply if material can be shortened
+REPLY_SHARE: Final = 4  # material is shortened until a quarter of the window is free for the reply
 STEP_MATERIAL: Final = "handed"
 
 
 @dataclass(frozen=True)
 class PromptParts:
-    """The parts of a member's first request: the task for this member, the reply's schema, material, and tools."""
+    """The parts of a request that depend on the step and the member: task, schema of the reply, material and tools."""
 
     task: str
     schema: dict[str, Any] | None
@@ -59,9 +59,9 @@ class PromptParts:
 
 
 def build_request(frame: Frame, step: Step, seated: SeatedMember, parts: PromptParts, *, shared: bool) -> Request:
-    """Return the first request of a member's attempt; `shared` means that other calls have the same task.
+    """Return the first request of an attempt of a member. `shared` means that other members get the same task.
 
-    Raises StepFailed if it does not fit the model's window.
+    Raises StepFailed if the request does not fit the model's window.
     """
     phase = frame.phase
     speaker = phase.prompt_cache.role_texts.get(seated.id)
@@ -69,15 +69,18 @@ def build_request(frame: Frame, step: Step, seated: SeatedMember, parts: PromptP
         speaker = phase.prompt_cache.role_texts[seated.id] = render_template(
             frame.run, "system/role", _speaker(frame, seated)
         )
-    role = Block(speaker, cache=is_persistent(frame, step), part="role")  # a conversation continues after it
+    role = Block(speaker, cache=is_persistent(frame, step), part="role")  # later requests repeat it
     return assemble_request(
         _prompt_target(frame, step, seated, parts), parts.task, parts.material, (role,), shared=shared
     )
 
 
 def build_followup_request(frame: Frame, step: Step, seated: SeatedMember, parts: PromptParts) -> Request | None:
-    """Return the next request in a member's conversation; None, with a warning, if it no longer fits the window.
-    Material is omitted if the conversation's latest material with its title is the same."""
+    """Return the next request in a member's conversation. If it does not fit the window, warn, forget the conversation,
+    and return None.
+
+    Material is omitted if the conversation already contains the same text as its latest one under the same title.
+    """
     phase, target = frame.phase, _prompt_target(frame, step, seated, parts)
     earlier = conversation(frame, step, seated)
     earlier_texts = {
@@ -89,7 +92,9 @@ def build_followup_request(frame: Frame, step: Step, seated: SeatedMember, parts
     system, messages = get_shared_prefix(phase).system, (*earlier, final)
     if room := target.room(system, messages):
         return Request(target.resolved.model, system, messages, room, schema=parts.schema, continues_conversation=True)
-    phase.warn(f"{seated.id} lost its conversation: it no longer fits the window of {target.resolved.model}")
+    phase.warn(
+        f"{seated.id} starts a new conversation: the earlier one no longer fits the window of {target.resolved.model}"
+    )
     frame.sessions.pop(seated.id, None)
     return None
 
@@ -106,7 +111,7 @@ def _prompt_target(frame: Frame, step: Step, seated: SeatedMember, parts: Prompt
 
 @dataclass(frozen=True)
 class PromptTarget:
-    """The target of a prompt in a phase: model, step, member, schema of the reply, and tools."""
+    """What a prompt is for: model, step, member, schema of the reply, and tools."""
 
     phase: PhaseRun
     resolved: ResolvedModel
@@ -119,17 +124,17 @@ class PromptTarget:
 
     @property
     def reply_tokens(self) -> int:
-        """Tokens reserved for the reply if material can be shortened."""
+        """The number of tokens that are kept free for the reply by shortening material."""
         return max(MIN_REPLY_TOKENS, min(self.resolved.max_output, self.resolved.window // REPLY_SHARE))
 
     def room(self, system: tuple[Block, ...], messages: tuple[Message, ...]) -> int:
-        """Return the tokens left for the reply; 0 if they are too few."""
+        """Return the maximum length of the reply in tokens; 0 if the prompt leaves too little room for a reply."""
         window, most = self.resolved.window, self.resolved.max_output
         room = window - self.size(system, messages, window - most)
         return min(most, room) if room >= MIN_REPLY_TOKENS else 0
 
     def size(self, system: tuple[Block, ...], messages: tuple[Message, ...], enough: int = 0) -> int:
-        """Return the estimated tokens of the request."""
+        """Return the estimated tokens of the request, or an upper bound if that is at most `enough`."""
         tools = estimate_tool_tokens(self.tools)
         return tools + estimate_request_tokens(system, messages, self.schema, enough - tools)
 
@@ -142,10 +147,10 @@ def assemble_request(
     *,
     shared: bool = False,
 ) -> Request:
-    """Return a request: the shared prefix, the step's material, the task, and the `last` blocks.
+    """Return a request that consists of the shared prefix, the step's material, the task, and the `last` blocks.
 
-    If the window is too small, material is shortened by weight, and the omissions are recorded. Raises StepFailed if
-    the rest is still too large.
+    If the request does not fit the window, material is shortened, the least important first, and the omissions are
+    recorded. Raises StepFailed if the request still does not fit.
     """
     phase, resolved, schema = target.phase, target.resolved, target.schema
     opening = get_shared_prefix(phase).with_criteria(target.criteria)
@@ -176,7 +181,7 @@ def _fit_to_window(
     material: Sequence[MaterialBlock],
     ending: tuple[Block, ...],
 ) -> tuple[PromptBlocks, PromptBlocks]:
-    """Return as much of the prefix and of the step's material as the window has room for. Raises StepFailed."""
+    """Return the prefix and the step's material, shortened to fit the window. Raises StepFailed."""
     bare = (
         *replace(opening, documents=(), references=(), summaries=(), block_cache={}).build_blocks(0).blocks,
         *ending,
@@ -206,7 +211,7 @@ def _too_large(target: PromptTarget, size: int) -> StepFailed:
 
 
 def _record_prompt_stats(target: PromptTarget, blocks: Iterable[Block], left_out: list[MaterialOmission]) -> None:
-    """Record the parts of a step's longest prompt, and the omissions of every prompt, for the summary."""
+    """Record the omissions of a prompt for the summary, and its parts if it is the longest prompt of the step."""
     phase, named = target.phase, [block for block in blocks if block.part]
     length = sum(len(block.text) for block in named)
     prompts = phase.record.prompts
@@ -216,7 +221,7 @@ def _record_prompt_stats(target: PromptTarget, blocks: Iterable[Block], left_out
         phase.record_omission(target.step, omission.title, omission.tokens, str(omission))
 
 
-@lru_cache(maxsize=64)  # prompts of a phase share parts and tools
+@lru_cache(maxsize=64)  # the prompts of a phase have parts and tools in common
 def _tokens(text: str) -> int:
     return estimate_tokens(text)
 
@@ -226,7 +231,7 @@ def is_persistent(frame: Frame, step: Step) -> bool:
 
 
 def conversation(frame: Frame, step: Step, seated: SeatedMember) -> tuple[Message, ...]:
-    """Return a persistent member's conversation before this step; empty for other members."""
+    """Return a member's conversation before this step; empty if the step does not use a persistent session."""
     if not is_persistent(frame, step):
         return ()
     earlier = [messages for where, messages in frame.sessions.get(seated.id, {}).items() if where != frame.at(step)]

@@ -1,9 +1,9 @@
-"""Shortens texts so that a prompt fits its window: at the ends of sections, never within a sentence.
+"""Shortens texts so that a prompt fits the model's window. Text is omitted at the ends of sections, in whole sentences.
 
-A text is split into sections at its headings, outside of code fences, and each section into indivisible units: a
-sentence, an item of a list, a row of a table, a block of code. All sections keep their heading and as many units from
-their beginning as a common level (in tokens) allows. So the end of a text is not lost first, and a wider window never
-shows less.
+A text is split at its headings into sections; a heading inside a code fence does not count. Each section is split into
+indivisible units: a sentence, an item of a list, a row of a table, a block of code. The level is the number of tokens
+that each section may keep. A section keeps its heading, and as many of its first units as fit the level. So the last
+sections are not lost first, and a larger window never shows less.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _MARK: Final = estimate_tokens(f"\n{OMISSION_MARK}\n") + 1
 
 @dataclass(frozen=True)
 class OutlineSection:
-    """A heading with its newline, empty before the first heading, and the units below it."""
+    """A section: its heading with the newline, and the units below. Text before the first heading has no heading."""
 
     name: str
     heading: str
@@ -38,7 +38,7 @@ class OutlineSection:
 
     @cached_property
     def cumulative_tokens(self) -> tuple[int, ...]:
-        """Tokens up to and including each unit, rather too many than too few."""
+        """For each unit, an upper estimate of the tokens of the section up to and including this unit."""
         total, ends = 0, []
         for unit in self.units:
             total += estimate_tokens(unit)
@@ -54,13 +54,13 @@ class OutlineSection:
         return self.cumulative_tokens[-1] if self.cumulative_tokens else 0
 
     def unit_count(self, level: int) -> int:
-        """Return the number of units at a level; all of them if the mark would take as much as the rest."""
+        """Return how many units are kept at a level; all of them if the rest is as short as the omission mark."""
         if self.size <= level + _MARK:
             return len(self.units)
         return bisect_right(self.cumulative_tokens, level)
 
     def shorten(self, level: int) -> tuple[str, int]:
-        """Return the section at a level, and the number of omitted tokens."""
+        """Return the section's text at a level, and the number of omitted tokens."""
         kept = self.unit_count(level)
         if kept == len(self.units):
             return self.heading + "".join(self.units), 0
@@ -69,7 +69,7 @@ class OutlineSection:
         return f"{self.heading}{text}{_gap(text)}{OMISSION_MARK}\n\n", left
 
     def cost(self, level: int) -> int:
-        """Return the tokens of the section at a level; never more at a lower level."""
+        """Return the tokens of the section at a level. A lower level never costs more."""
         kept = self.unit_count(level)
         if kept == len(self.units):
             return self.heading_tokens + self.size
@@ -127,13 +127,13 @@ class Outline:
 
 @lru_cache(maxsize=128)
 def outline_of(text: str) -> Outline:
-    """Return the text as sections; cached, because prompts share their texts."""
+    """Return the outline of a text. It is cached, because several prompts contain the same text."""
     return Outline(text)
 
 
 @dataclass(frozen=True)
 class ShortenedText:
-    """A text, the number of omitted tokens, and the headings below which they were."""
+    """A shortened text, the number of omitted tokens, and the headings of the sections that were shortened."""
 
     text: str
     omitted_tokens: int = 0
@@ -141,7 +141,7 @@ class ShortenedText:
 
 
 def units(body: str) -> list[str]:
-    """Split the body into indivisible units with the whitespace between them; joined they are the body."""
+    """Split a text into indivisible units. They include all whitespace, so that joining them gives the text again."""
     fences, pieces = Fences(body), []
     start = 0
     for blank in [*_BLANK.finditer(body), None]:
@@ -177,7 +177,8 @@ def _pieces(text: str, cuts: Sequence[int]) -> list[str]:
 
 
 def highest(most: int, fits: Callable[[int], bool]) -> int | None:
-    """Return the highest level from 0 to `most` that fits, or None; below a level that fits, all must fit."""
+    """Return the highest level from 0 to `most` that fits; None if not even 0 fits. If a level fits, every lower one
+    must fit too."""
     if not fits(0):
         return None
     low, high = 0, most

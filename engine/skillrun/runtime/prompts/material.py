@@ -1,8 +1,8 @@
-"""Material: titled texts by other authors, in prompts, shortened to the available room.
+"""Material: texts by other authors that a prompt contains, such as replies and files.
 
-A piece of material is a title with one or more parts (replies, files). Pieces of one weight form a group. If a window
-is too small, the group of the lowest weight is shortened first, all its pieces to one level. Omissions are named in
-the prompt and reported.
+A piece of material is a title with one or more texts. Pieces of equal importance form a group. If a prompt does not fit
+the window, the least important group is shortened first, and all pieces of a group are shortened to the same level. The
+prompt names what was omitted, and so does a report to the user.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from skillrun.templates.functions import to_single_line, wrap_untrusted_text
 from skillrun.templates.values import to_text
 
 WHOLE: Final = 1 << 40
-TITLE_ONLY: Final = -1  # shows only the title and the size of a piece
+TITLE_ONLY: Final = -1  # the level that shows only the title and the size of a piece
 LONGEST_REASON: Final = 300  # characters
 MOST_TOLD: Final = 12  # headings named in a prompt
-MOST_NAMED: Final = 40  # headings or ids named in a line of the summary
+MOST_NAMED: Final = 40  # headings or ids named in one line of the summary
 _LADDER: Final = tuple(sorted({n << s for s in range(3, 22) for n in (2, 3)} | {0, 4, 8, 12}))
-"""The levels to try; they are few, so that prompts with similar omissions still share a prefix."""
+"""The levels to try. There are only a few, so that prompts with similar omissions have a prefix in common."""
 
 
 Print = Callable[[Mapping[str, Any]], str]
@@ -32,7 +32,7 @@ Print = Callable[[Mapping[str, Any]], str]
 
 @dataclass(frozen=True)
 class MaterialPart:
-    """A text and its source, if any: a member or a file. `reason`: why the reply is missing or incomplete."""
+    """A text and its source: a member, a file, or neither. `reason` says why a reply is missing or incomplete."""
 
     text: str
     member: str = ""
@@ -44,7 +44,7 @@ class MaterialPart:
         return outline_of(self.text)
 
     def template_value(self, text: str) -> dict[str, str]:
-        """Return the values for the template, with `text` as the text to show."""
+        """Return the part's values for the template, with `text`, possibly shortened, instead of the whole text."""
         fenced = wrap_untrusted_text(text.strip("\n")) if text else ""
         reason = to_single_line(self.reason, LONGEST_REASON)
         return {
@@ -57,7 +57,7 @@ class MaterialPart:
 
 @dataclass(frozen=True)
 class MaterialOmission:
-    """The omitted tokens of a piece, their total, and the headings below which they were omitted."""
+    """What is omitted from a piece: how many of its `total` tokens, and the headings of the shortened sections."""
 
     title: str
     tokens: int
@@ -69,7 +69,7 @@ class MaterialOmission:
 
     @property
     def amount(self) -> str:
-        """The omitted and total tokens, and the headings, as text."""
+        """A text with the number of omitted tokens, the total, and the headings of the shortened sections."""
         names = [to_single_line(section) for section in self.sections[:MOST_NAMED]]
         more = f" and {len(self.sections) - MOST_NAMED} more" if len(self.sections) > MOST_NAMED else ""
         places = f", under {'; '.join(names)}{more}" if names else ""
@@ -83,7 +83,7 @@ class MaterialOmission:
 
 @dataclass(frozen=True)
 class MaterialBlock:
-    """Material under one title; `print` renders it from the values of the template `system/material`."""
+    """A piece of material: texts under one title. `print` renders the template `system/material` with given values."""
 
     title: str
     parts: tuple[MaterialPart, ...]
@@ -99,7 +99,7 @@ class MaterialBlock:
 
     @cached_property
     def _frame_tokens(self) -> int:
-        """The maximum number of tokens around the texts."""
+        """The maximum number of tokens that the template adds to the texts."""
         names = {section.name for part in self.parts for section in part.outline.sections if section.name}
         empty = [part.template_value(OMISSION_MARK) for part in self.parts]
         longest = sorted(names, key=len, reverse=True)
@@ -117,14 +117,14 @@ class MaterialBlock:
         return Outline(self.render_at(TITLE_ONLY)[0]).size
 
     def cost(self, level: int) -> int:
-        """Return the tokens of the piece at a level, rather too many than too few; never fewer at a higher level."""
+        """Return an upper estimate of the piece's tokens at a level. A higher level never costs less."""
         if level < 0:
             return self._title_tokens
         outlines = (part.outline for part in self.parts)
         return max(self._title_tokens, self._frame_tokens + sum(outline.cost(level) for outline in outlines))
 
     def render_at(self, level: int) -> tuple[str, MaterialOmission | None]:
-        """Return the piece at a level, and its omission."""
+        """Return the text of the piece at a level, and what is omitted from it; None if nothing is."""
         parts, left, sections = [], 0, dict[str, None]()
         for part in self.parts if level >= 0 else ():
             short = None if level == WHOLE or level >= part.outline.most else part.outline.shorten(level)
@@ -145,7 +145,7 @@ class MaterialBlock:
 
 
 def _headings_value(headings: Sequence[str]) -> dict[str, object]:
-    """Return the template's values for headings with omissions: the first of them, fenced."""
+    """Return the template's values for the headings of shortened sections: the first headings, and how many follow."""
     names = [to_single_line(heading) for heading in headings[:MOST_TOLD]]
     return {
         "sections": wrap_untrusted_text("\n".join(names)) if names else "",
@@ -155,7 +155,8 @@ def _headings_value(headings: Sequence[str]) -> dict[str, object]:
 
 @dataclass(frozen=True)
 class MaterialGroup:
-    """Pieces that are shortened together, from `most` down to `least` (`TITLE_ONLY`: without their texts)."""
+    """Pieces that are shortened together to one level, from `most` down to `least`. `cost` returns their tokens at a
+    level."""
 
     name: str
     most: int
@@ -169,10 +170,10 @@ class MaterialGroup:
 
 
 def fit_levels(groups: Iterable[MaterialGroup], available: int) -> tuple[dict[str, int], int]:
-    """Return the level of each group by name, and their total tokens, which may exceed `available`.
+    """Return the level of each group, keyed by name, and the total tokens of all groups, which may exceed `available`.
 
-    Groups are ordered by increasing weight; each is shortened only after all earlier ones are at their least. A group
-    may occur twice, the second time with a lower least.
+    The groups are given in order of importance, the least important first. A group is shortened only after all earlier
+    groups are at their `least` level. A group may occur twice, the second time with a lower `least`.
     """
     stages = list(groups)
     levels: dict[str, int] = {stage.name: WHOLE for stage in stages}
@@ -190,7 +191,7 @@ def fit_levels(groups: Iterable[MaterialGroup], available: int) -> tuple[dict[st
 
 
 def build_material_block(title: str, value: Any, print_: Print) -> MaterialBlock | None:
-    """Return a value as a piece: text, list, record, replies, or documents; None if it is absent."""
+    """Return a piece with a value (text, list, record, replies or documents); None if the value is absent."""
     if isinstance(value, Absent) or value is None:
         return None
     return MaterialBlock(title, tuple(_parts(value)), print_)
@@ -210,7 +211,7 @@ def _parts(value: Any) -> list[MaterialPart]:
 
 
 def _is_attributed(item: Any) -> bool:
-    """Return whether an item is a text with a source: a member's reply, or a document."""
+    """Return whether an item has a source: it is a member's reply, or a document."""
     if not isinstance(item, Mapping):
         return False
     return isinstance(item.get("member"), str) if "member" in item else {"path", "text"} == item.keys()

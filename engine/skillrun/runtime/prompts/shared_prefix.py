@@ -1,6 +1,6 @@
-"""The shared prefix of a phase's prompts: preamble, request, the workflow's material, references, earlier records.
+"""The prefix that all prompts of a phase share: preamble, request, workflow's material, references, earlier records.
 
-Built once for each state of the phase, and rendered once for each level of shortening.
+The prefix is built again only when the phase changes its state, and is rendered once for each level of shortening.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from skillrun.templates.expressions import ABSENT, Value
 from skillrun.templates.functions import to_single_line, wrap_untrusted_text
 from skillrun.templates.limits import render_budget
 
-CACHE_FROM: Final = 1024  # tokens; the minimum that providers cache
-LEAST_RECORD: Final = 500  # tokens for records of earlier phases
-RECORD_SHARE: Final = 0.05  # share of the window, if that is more
-NAMING: Final = 24  # tokens of the text around names
+CACHE_FROM: Final = 1024  # tokens; providers do not cache a shorter prefix
+LEAST_RECORD: Final = 500  # tokens for records of earlier phases, in a small window
+RECORD_SHARE: Final = 0.05  # the share of the window for records of earlier phases, in a large window
+NAMING: Final = 24  # tokens of the sentence that names what was omitted
 LONGEST_NAME: Final = 40  # characters
 MOST_NAMED: Final = 100  # omitted records that are named
-RENDER_BUDGET_FACTOR: Final = 100  # times the limit of an author's render: the size of a prompt is checked later
+RENDER_BUDGET_FACTOR: Final = 100  # a multiple of an author's limit; the size of prompts is checked later
 REFERENCES: Final = "references"
 RECORD: Final = "record"
 DOCUMENTS: Final = "documents"
@@ -41,7 +41,7 @@ DOCUMENTS: Final = "documents"
 
 @dataclass(frozen=True)
 class PromptBlocks:
-    """Blocks of a prompt, and what was omitted from them."""
+    """Blocks of a prompt, and what was omitted from the blocks."""
 
     blocks: tuple[Block, ...]
     omissions: list[MaterialOmission] = field(default_factory=list)
@@ -58,7 +58,8 @@ def render_material(pieces: Sequence[MaterialBlock], level: int) -> PromptBlocks
 
 @dataclass(frozen=True)
 class SharedPrefix:
-    """The parts that all prompts of a phase begin with. Material, references and earlier records can be shortened."""
+    """The parts with which all prompts of a phase begin. The documents (the workflow's material), the references, and
+    the records of earlier phases can be shortened."""
 
     phase: PhaseRun
     system: tuple[Block, ...]
@@ -71,7 +72,7 @@ class SharedPrefix:
     variants: dict[str, SharedPrefix] = field(default_factory=dict)
 
     def with_criteria(self, criteria: str) -> SharedPrefix:
-        """Return the prefix with other acceptance criteria, if a step has its own."""
+        """Return the prefix with a step's own acceptance criteria; unchanged if `criteria` is empty."""
         if not criteria:
             return self
         if criteria not in self.variants:
@@ -79,7 +80,7 @@ class SharedPrefix:
         return self.variants[criteria]
 
     def shortening_groups(self, usual: int) -> list[MaterialGroup]:
-        """Return the groups that may be shortened, least important first; part of the records is kept."""
+        """Return the groups that may be shortened, the least important first. A part of the records is always kept."""
         texts = [text for _, text in self.references]
         named = NAMING + estimate_tokens(", ".join(name for name, _ in self.references)) if texts else 0
         references = MaterialGroup(
@@ -95,7 +96,7 @@ class SharedPrefix:
         ]
 
     def record_group(self, usual: int, least: int) -> MaterialGroup:
-        """Return the group of earlier decisions, open questions and risks; its level is its tokens."""
+        """Return the group of earlier decisions, open questions and risks. Its level is a number of tokens."""
         records = accumulate(self.summaries, usual)
         held = sum(record_cost(record) for kind in KINDS for record in records[kind])
         ids = sorted((_id(record) for several in records.values() for record in several), key=len)[-MOST_NAMED:]
@@ -103,7 +104,7 @@ class SharedPrefix:
         return MaterialGroup(RECORD, min(usual, held), least, lambda level: min(max(0, level), held) + names)
 
     def build_blocks(self, record: int, documents: int = WHOLE, references: int = WHOLE) -> PromptBlocks:
-        """Return the blocks at these levels."""
+        """Return the blocks of the prefix, shortened to these levels of its groups."""
         key = (record, documents, references)
         if key not in self.block_cache:
             self.block_cache[key] = self._blocks(*key)
@@ -159,7 +160,7 @@ def _record_text(phase: PhaseRun, names: Mapping[str, Any]) -> str:
 
 
 def get_shared_prefix(phase: PhaseRun) -> SharedPrefix:
-    """Return the shared prefix of a phase's prompts; rebuilt only after a change of state."""
+    """Return the shared prefix of a phase's prompts. It is rebuilt only after the phase has changed its state."""
     if phase.prompt_cache.shared_prefix is None:
         phase.prompt_cache.shared_prefix = _build_prefix(phase)
     opening: SharedPrefix = phase.prompt_cache.shared_prefix
@@ -195,7 +196,7 @@ def _build_prefix(phase: PhaseRun) -> SharedPrefix:
 
 
 def material_blocks(run: Run, material: Value | None, names: Mapping[str, Any]) -> list[MaterialBlock]:
-    """Return declared material with its current values, without absent ones."""
+    """Return the pieces that a `material` key declares, with their current values. Absent values are left out."""
     if material is None:
         return []
 
@@ -207,7 +208,7 @@ def material_blocks(run: Run, material: Value | None, names: Mapping[str, Any]) 
 
 
 def record_token_budget(phase: PhaseRun, window: int) -> int:
-    """Return the tokens that earlier records may take in a window before anything is shortened."""
+    """Return how many tokens of a window the records of earlier phases may take if nothing is shortened."""
     context = phase.run.program.engine.get("context") or {}
     share = float(context.get("accumulated_share", RECORD_SHARE))
     return max(int(context.get("accumulated_tokens", LEAST_RECORD)), int(window * share))
@@ -229,13 +230,13 @@ def _references(phase: PhaseRun) -> Iterator[tuple[str, str]]:
 
 
 def original_request(phase: PhaseRun) -> str:
-    """Return the workflow's first required input verbatim, JSON in a readable form; empty without such an input."""
+    """Return the workflow's first required input, unchanged except that JSON is indented; empty if it has none."""
     first = phase.run.program.workflow.first_input
     return format_json_text(str(phase.run.state.inputs.get(first.name, ""))) if first is not None else ""
 
 
 def render_template(run: Run, name: str, names: Mapping[str, Any]) -> str:
-    """Render a system template. Raises SkillrunError if it is missing."""
+    """Render a system template. Raises SkillrunError if the template is missing or invalid."""
     text = run.program.library.text(name)
     if text is None:
         raise SkillrunError(f"`skills/{name}.md` is missing or broken", "run `skillrun validate` for details")

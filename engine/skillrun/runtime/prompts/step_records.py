@@ -1,6 +1,6 @@
-"""Records at the end of documents: fields that are read later, and answers to points.
+"""Records that members add at the end of a document: fields that later steps or phases read, and answers to points.
 
-Adds the request to the task, splits the record off the reply, checks it, and reports missing parts.
+Adds the request for a record to the task, splits the record off the reply, checks it, and reports missing parts.
 """
 
 from __future__ import annotations
@@ -41,7 +41,10 @@ MOST_NAMED: Final = 8  # points named in a warning
 
 @dataclass(frozen=True)
 class RecordRequest:
-    """The record requested with a document, and the points that it answers."""
+    """The request for a record: its shape, and the points that it must answer.
+
+    `drop`: invalid values are dropped (`invalid: drop`).
+    """
 
     shape: Shape
     points: tuple[Mapping[str, Any], ...] = ()
@@ -53,13 +56,17 @@ class RecordRequest:
 
     @property
     def allows_pruning(self) -> bool:
-        """Whether invalid values are dropped in the end. Invalid answers to points always are."""
+        """Whether invalid values may be dropped if the record is still invalid after the second request.
+
+        This always holds for a record with answers to points.
+        """
         return self.drop or bool(self.points)
 
 
 @dataclass(frozen=True)
 class DocumentReply:
-    """A reply split into document and record. If a record has errors, it is valid but lacks answers to points."""
+    """A reply, split into document and record. A record with errors matches its schema, but not every point has exactly
+    one answer."""
 
     document: str
     record: Any = None
@@ -72,7 +79,7 @@ class DocumentReply:
 
 
 def build_record_request(step: Step, frame: Frame) -> RecordRequest | None:
-    """Return the record to request with the step's document: fields that are read later, and answers to points."""
+    """Return the record to request with a step's document; None if nothing is read later and there are no points."""
     points = _read_points(step, frame)
     library = frame.run.program.library
     specs = [spec for part in step.record if (spec := library.record_shape(part)) is not None]
@@ -88,14 +95,14 @@ def build_record_request(step: Step, frame: Frame) -> RecordRequest | None:
 
 
 def _phase_record_fields(phase: PhaseRun) -> set[str]:
-    """Return the fields of the phase's record that are read and are not outputs."""
+    """Return the record fields that the phase's summary needs: none if nothing reads it, and none that are outputs."""
     program = phase.run.program
     read = phase.name in program.summarized_phases | program.history_phases
     return {name for name in RECORD_KEYS if read and name not in phase.phase.outputs}
 
 
 def _read_points(step: Step, frame: Frame) -> tuple[Mapping[str, Any], ...]:
-    """Return the points as records with unique ids. Raises StepFailed."""
+    """Return the points of a step as records with unique ids. Raises StepFailed."""
     given = frame.value(step, "points", None)
     if given is None or isinstance(given, Absent):
         return ()
@@ -130,7 +137,7 @@ def _is_id(value: Any) -> bool:
 
 
 def render_task(step: Step, frame: Frame, task: str, record_request: RecordRequest | None, *, ends: bool) -> str:
-    """Return the task, followed by the points and, if a document `ends` with its record, the format of the record."""
+    """Return the task, followed by the points. If the document `ends` with its record, the record's format follows."""
     if record_request is None:
         return task
     run = frame.run
@@ -148,7 +155,7 @@ def render_task(step: Step, frame: Frame, task: str, record_request: RecordReque
 
 
 def _format_points(points: Iterable[Mapping[str, Any]]) -> str:
-    """Return the points as a list: each with its id and its text or title, and its other fields below."""
+    """Return the points as a list. Each item has the id and the text or title of a point; its other fields follow."""
     return "\n".join(map(_format_point, points))
 
 
@@ -159,7 +166,7 @@ def _format_point(point: Mapping[str, Any]) -> str:
 
 
 def _format_field_value(value: Any, depth: int) -> str:
-    """Return a value as it follows its name: text unchanged, other values as YAML."""
+    """Return the text that follows the name of a field: a colon and the value. A value that is not text is YAML."""
     if value in ("", None):
         return ""
     start = ":\n" if isinstance(value, Mapping | list) and value else ": "
@@ -167,13 +174,13 @@ def _format_field_value(value: Any, depth: int) -> str:
 
 
 def render_record_request(run: Run, request: RecordRequest, errors: Sequence[ShapeError]) -> str:
-    """Return the request for the record alone; `errors` is empty if it was not requested before."""
+    """Return the message that requests the record alone. `errors` is empty if this is the first request for it."""
     wrong = [{"path": error.path, "message": error.message} for error in errors]
     return render_template(run, "system/record-again", {**_form(request), "errors": wrong})
 
 
 def _form(record_request: RecordRequest) -> dict[str, object]:
-    # The schema omits the ids of the points, which are listed in the task.
+    # The task lists the ids of the points, so the form does not.
     schema = merge_schemas([record_request.shape.schema, *([answers_schema()] if record_request.points else [])])
     return {"form": skeleton(schema), "notes": [{"field": name, "text": text} for name, text in notes(schema)]}
 
@@ -182,12 +189,12 @@ def _form(record_request: RecordRequest) -> dict[str, object]:
 
 
 def has_complete_document(text: str) -> bool:
-    """Return whether a truncated reply contains its whole document: it ends within or after the record."""
+    """Return whether a truncated reply contains its whole document, because it ends within or after the record."""
     return find_last_block(text) is not None
 
 
 def split_reply(record_request: RecordRequest, text: str) -> DocumentReply:
-    """Split a reply into document and record, with all errors of the record."""
+    """Return the document and the record of a reply, and all errors of the record."""
     document = split_record(text, record_request.shape)
     if document.errors:
         return DocumentReply(document.document, None, document.errors)
@@ -195,7 +202,7 @@ def split_reply(record_request: RecordRequest, text: str) -> DocumentReply:
 
 
 def merge_second_record(record_request: RecordRequest, first: DocumentReply, text: str) -> DocumentReply:
-    """Return the document with the record of a second reply, or with the first record if the second is not better."""
+    """Return the document with the record from a second reply. If that is invalid, keep the first record, if any."""
     value, errors = parse_reply(text, record_request.shape.schema)
     dropped: list[DroppedValue] = []
     if errors and record_request.allows_pruning and value is not None:
@@ -209,14 +216,14 @@ def merge_second_record(record_request: RecordRequest, first: DocumentReply, tex
 
 
 def _merge_records(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, object]:
-    """Merge two records; answers to points that the second reply omits come from the first."""
+    """Merge two records. The second one has priority; answers to points that it lacks come from the first one."""
     again = {entry["id"] for entry in second[ANSWERS]}
     earlier = [entry for entry in first[ANSWERS] if entry["id"] not in again]
     return {**first, **second, ANSWERS: [*earlier, *second[ANSWERS]]}
 
 
 def _answer_errors(record_request: RecordRequest, record: Any) -> Iterable[ShapeError]:
-    """Yield the errors of the answers to the points."""
+    """Yield an error for each point that does not have exactly one answer."""
     given = Counter(entry["id"] for entry in record[ANSWERS]) if record_request.points else Counter[str]()
     for name in record_request.ids:
         times = given[name]
@@ -225,7 +232,7 @@ def _answer_errors(record_request: RecordRequest, record: Any) -> Iterable[Shape
 
 
 def point_answers(record_request: RecordRequest | None, record: Any, member: str) -> list[Mapping[str, object]]:
-    """Return every point with its answer; points that are answered several times, or not, have none."""
+    """Return every point with its answer. A point that was answered more than once has no answer."""
     if record_request is None:
         return []
     given: dict[str, list[dict[str, object]]] = {}
@@ -243,9 +250,9 @@ def point_answers(record_request: RecordRequest | None, record: Any, member: str
 def save_records(
     step: Step, frame: Frame, record_request: RecordRequest, records: Iterable[Mapping[str, Any]], paths: Iterable[str]
 ) -> None:
-    """Save the records for the phase's summary.
+    """Save the records of a step for the phase's summary.
 
-    They replace the records of an earlier pass of the step, and of a document that is overwritten.
+    They replace the records of an earlier pass of the step, and the records of a document that is now overwritten.
     """
     record_key, replaced_paths = _record_key(step, frame), frozenset(paths)
     fields = frozenset(record_request.shape.schema["properties"]) & set(RECORD_KEYS)
@@ -261,7 +268,10 @@ def save_records(
 def renumber_records(
     records: Iterable[Mapping[str, Any]], start: str, known: AbstractSet[str] = frozenset()
 ) -> Iterator[Mapping[str, Any]]:
-    """Yield records with unique ids: a repeated or `known` id that begins with `start` gets the next free number."""
+    """Yield the records with unique ids.
+
+    An id that begins with `start` is replaced by `start` and the next free number if it is repeated or in `known`.
+    """
     taken: set[str] = set(known)
     numbers = count(1)
     for record in records:
@@ -288,12 +298,12 @@ def _with_id(entry: Any, ids: Mapping[str, str]) -> Any:
 
 
 def _record_key(step: Step, frame: Frame) -> str:
-    """Return the step's address without passes of loops and items of an `each`."""
+    """Return the step's address without the markers for passes of a loop and items of an `each`."""
     return strip_markers(frame.at(step))
 
 
 def _next_id(step: Step, frame: Frame) -> str:
-    """Return the first new id for a step, after those of the other steps of the phase."""
+    """Return the first id for a step's records. Its number follows the highest one of the phase's other steps."""
     phase, where = frame.phase, _record_key(step, frame)
     start = f"{phase.name.upper()}-"
     others = (record for key, step in phase.record.step_records.items() if key != where for record in step.records)
@@ -320,10 +330,10 @@ def warn_of_missing_record(
 
 
 def merge_step_records(phase: PhaseRun) -> tuple[dict[str, Any], frozenset[str]]:
-    """Return the steps' records, merged for the phase, and the requested fields.
+    """Return one record for the phase, merged from the records of its steps, and the fields that were requested.
 
-    The summaries of a step's members are joined; a later step's summary replaces an earlier one. Lists are merged; a
-    later entry replaces an earlier one with the same id.
+    The summaries by several members of a step are joined. The summary of a later step replaces that of an earlier step.
+    Lists are merged: a later entry replaces an earlier one that has the same id.
     """
     record: dict[str, Any] = {}
     for step in phase.record.step_records.values():

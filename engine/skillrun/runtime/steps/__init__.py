@@ -1,4 +1,4 @@
-"""Executes steps, a function per verb; each returns the value that the step's id is bound to."""
+"""Executes steps with one function for each verb. The function returns the value to which the step's id is bound."""
 
 from __future__ import annotations
 

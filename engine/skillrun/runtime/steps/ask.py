@@ -21,13 +21,13 @@ from skillrun.store.journal_bodies import ToolBody
 from skillrun.templates.absent import Absent
 from skillrun.types.schemas import quote_value
 
-SHARED_KEYS: Final = ("choices", "multiple", "other", "default", "skip")  # keys of the step, for each of its questions
+SHARED_KEYS: Final = ("choices", "multiple", "other", "default", "skip")  # apply to each question of a step
 OPTIONAL_KEYS: Final = frozenset({"default", "skip", "form", "enough"})  # keys that let a question stay open
 FILES_READY: Final = "the files are there"
 
 
 async def run_ask(step: Step, frame: Frame) -> Mapping[str, object]:
-    """Return `answers`, the records with their answers; `answer`, the first of them; and the `notes` of a form."""
+    """Return `answers` (the questions with their answers), `answer` (the first answer), and the `notes` of a form."""
     if "files" in step.values:
         return await _wait_for_files(step, frame)
     questions = _build_questions(step, frame)
@@ -54,7 +54,7 @@ async def run_ask(step: Step, frame: Frame) -> Mapping[str, object]:
 
 
 def _build_questions(step: Step, frame: Frame) -> list[Question]:
-    """Return the questions: a text becomes a record with the choices and the default of the step."""
+    """Return the questions of a step as records. Keys of the step, such as `choices`, apply unless a record has one."""
     asked = frame.main(step)
     if isinstance(asked, Absent):  # a phase that was skipped when its summary was lost
         return []
@@ -69,7 +69,7 @@ def _build_questions(step: Step, frame: Frame) -> list[Question]:
         shared["levels"] = levels
     questions = []
     computed = step.main is not None and step.main.template is not None and isinstance(asked, list)
-    # Questions of different rounds have different ids.
+    # Computed questions have other ids in each round, because their texts can differ.
     round_prefix = f"{frame.phase.round}-" if computed and frame.phase.round > 1 else ""
     for number, item in enumerate(items, 1):
         record = dict(item) if isinstance(item, Mapping) else {"text": item}
@@ -90,10 +90,10 @@ def _question_text(step: Step, frame: Frame, asked: Any) -> str:
 
 
 async def _wait_for_files(step: Step, frame: Frame) -> Mapping[str, object]:
-    """Return the files of the first check that finds any; later files do not change what was asked since.
+    """Return the files that match the pattern, as the first check that found any has journaled them.
 
-    With a default, the files are optional: a user who resumes without them is asked. Files that are ignored or late
-    are reported.
+    If the step has a `default`, a user who resumes the run without the files is asked whether to continue with the
+    default. Ignored files, and files that arrive after the first check, are reported.
     """
     pattern = frame.text(step, "files")
     where = round_address(frame.at(step), frame.phase.round_path)
@@ -105,7 +105,7 @@ async def _wait_for_files(step: Step, frame: Frame) -> Mapping[str, object]:
 
 
 async def _find_files(step: Step, frame: Frame, pattern: str, where: str) -> Body:
-    """Return the body of the record: the files that match. Raises WaitingForUser without any."""
+    """Return the journal body with the files that match the pattern. Raises WaitingForUser if no file matches."""
     names = frame.run.store.matching(pattern)
     default = frame.value(step, "default", None)
     ignored = ignored_files(frame.run, pattern, names)

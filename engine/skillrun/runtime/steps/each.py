@@ -1,4 +1,4 @@
-"""`each`: evaluates steps for every item of a list, some at a time."""
+"""`each`: evaluates steps for every item of a list, several items at a time."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ from skillrun.templates.functions import slug
 from skillrun.types.schemas import quote_value
 from skillrun.types.types import identifier
 
-DEFAULT_CONCURRENCY: Final = 5  # items at a time, unless a step sets another number
-MOST_NAMED: Final = 8  # failed items in a reason
+DEFAULT_CONCURRENCY: Final = 5  # items that are evaluated at the same time, unless `at_once` sets another number
+MOST_NAMED: Final = 8  # failed items that a reason names
 
 
 @dataclass(frozen=True)
 class ItemAttempt:
-    """The outcome for an item: done, failed for a `reason`, or waiting for the user."""
+    """The outcome for an item: done, failed with a `reason`, or waiting for the user."""
 
     item: Item
     inner: Frame
@@ -52,14 +52,17 @@ class ItemAttempt:
 
 @dataclass
 class EachProgress:
-    """The progress of a step before a retry: where its branches began, and the items that succeeded."""
+    """The progress of an `each` step before a retry: the fork of its branches, and the items that succeeded."""
 
     fork: Fork
     done: dict[str, ItemAttempt]
 
 
 async def run_each(step: Step, frame: Frame) -> EachResult | PartialResult:
-    """Return `done`, each with its id, the item and the step results; `failed`, with the reason; `degraded`."""
+    """Return the completed items with the results of their steps, and the failed items with the reasons.
+
+    A retry evaluates only items that have not succeeded.
+    """
     address, phase = frame.at(step), frame.phase
     items = each_items(step, frame)
     if address not in phase.each_progress and items and not items_within(address):
@@ -106,7 +109,7 @@ def _name(step: Step) -> str:
 
 
 def _item_result(step: Step, attempt: ItemAttempt) -> Mapping[str, object]:
-    """Return a completed item with the results of its steps."""
+    """Return the value of a completed item in `done`: its id, the item, and the results of its steps."""
     names = attempt.inner.names
     given = {name: names[name] for name in locals_of(step.steps).names if not isinstance(names[name], Absent)}
     return {**given, "id": attempt.item.id, _name(step): attempt.item.value}
@@ -115,7 +118,7 @@ def _item_result(step: Step, attempt: ItemAttempt) -> Mapping[str, object]:
 async def _evaluate_items(
     step: Step, frame: Frame, items: list[Item], progress: EachProgress, total: int
 ) -> list[ItemAttempt]:
-    """Evaluate all items, a few at a time, each in a separate branch. Once an item ends the run, no other starts."""
+    """Evaluate each item in a separate branch, several at a time. If an item ends the run, no other item is started."""
     at_once = 1 if frame.sequential else frame.whole(step, "at_once", DEFAULT_CONCURRENCY)
     slots, ending, ended = asyncio.Semaphore(max(1, at_once)), asyncio.Event(), len(progress.done)
 
@@ -137,7 +140,7 @@ async def _evaluate_items(
             )
         return attempt
 
-    results = await asyncio.gather(*map(evaluate, items), return_exceptions=True)  # active items are not dropped
+    results = await asyncio.gather(*map(evaluate, items), return_exceptions=True)  # active items end
     for result in results:
         if isinstance(result, BaseException):
             raise result
@@ -161,7 +164,7 @@ async def _evaluate_item(step: Step, frame: Frame, fork: Fork, item: Item) -> It
 
 
 def _combine_pauses(several: Iterable[WaitingForUser]) -> WaitingForUser:
-    """Combine the pauses of several items into one."""
+    """Return one pause that combines the pauses of several items."""
     waits = list(several)
     reason = "; ".join(dict.fromkeys(wait.reason for wait in waits))
     pause = next((wait.pause_type for wait in waits if wait.pause_type == "exit"), waits[0].pause_type)
@@ -169,7 +172,7 @@ def _combine_pauses(several: Iterable[WaitingForUser]) -> WaitingForUser:
 
 
 def _check_distinct_files(step: Step, frame: Frame, attempts: Iterable[ItemAttempt]) -> None:
-    """Raise StepFailed if two items write the same file, because its content would depend on timing."""
+    """Raise StepFailed if two items write the same file, whose content would then depend on which item ends last."""
     writers: dict[str, str] = {}
     for attempt in attempts:
         for path in attempt.inner.phase.record.artifacts:
@@ -181,17 +184,17 @@ def _check_distinct_files(step: Step, frame: Frame, attempts: Iterable[ItemAttem
                 raise StepFailed(reason, frame.at(step), way)
 
 
-MOST: Final = 200  # items of one list, unless `limits` sets another number
-LONGEST: Final = 40  # characters of a key
-LONGEST_ID: Final = 80
-MARK: Final = 12  # characters of a hash
+MOST: Final = 200  # items in a list, unless `limits.items` sets another number
+LONGEST: Final = 40  # characters of an item's key
+LONGEST_ID: Final = 80  # characters of an item's id
+MARK: Final = 12  # characters of the hash in a key
 _KEY: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _MARKED: Final = re.compile(rf"(?:^|-)[0-9a-f]{{{MARK}}}$")
 
 
 @dataclass(frozen=True)
 class Item:
-    """An item, its readable id, and its key in addresses: letters, digits, `.`, `_` and `-`."""
+    """An item of the list. `id` is for readers; `key` is for addresses: letters, digits, `.`, `_` and `-`."""
 
     id: str
     key: str
@@ -199,7 +202,7 @@ class Item:
 
 
 def each_items(step: Step, frame: Frame) -> list[Item]:
-    """Return the items in the order of the list, without duplicates. Raises StepFailed."""
+    """Return the items of the list in their order, without duplicates. Raises StepFailed."""
     given = frame.main(step)
     if given is None or isinstance(given, Absent):
         return []
@@ -231,7 +234,7 @@ def _canonical_json(value: Any) -> str:
 
 
 def _id(value: Any, field: str) -> str:
-    """Return the id that an item has itself; empty if it has none."""
+    """Return the id in an item's `field`, or the item itself if it is text or a number; empty if it has no id."""
     named = value.get(field) if isinstance(value, Mapping) else value
     if isinstance(named, bool) or not isinstance(named, str | int):
         return ""
@@ -239,7 +242,7 @@ def _id(value: Any, field: str) -> str:
 
 
 def _key(known: str, text: str, *, alone: bool) -> str:
-    """Return the id itself if it is unique and valid in an address; otherwise add a hash of the item."""
+    """Return an item's key: the id if it is unique and valid in an address, or else the start of the id and a hash."""
     if alone and len(known) <= LONGEST and _KEY.fullmatch(known) and not _MARKED.search(known):
         return known
     return f"{_start(known)}{sha256_of(known if alone else text)[:MARK]}"
@@ -252,9 +255,9 @@ def _start(known: str) -> str:
 
 @dataclass(frozen=True)
 class Fork:
-    """The point where branches leave a phase: its records, questions and usage, and its number of form answers.
+    """The data of a phase when its branches begin: records, questions, usage, and the number of form answers.
 
-    A retry starts from the same point, so that an item reads the same values again.
+    The branches of a retry begin with the same data, so that an item reads the same values again.
     """
 
     step_records: Mapping[str, StepRecords]
@@ -277,9 +280,10 @@ class Fork:
 def create_branch(
     frame: Frame, fork: Fork, address: str, label: str, names: Mapping[str, Any], absent: Iterable[str]
 ) -> Frame:
-    """Return a frame for the steps of one item, with a separate address and record.
+    """Return a frame for the steps of one item, with its own address and record.
 
-    Breakers count only the item's failures. `names` extend the names of the frame, `absent` are not bound yet.
+    Breakers in the branch count only the failures of this item. `names` are added to the names of the frame; those in
+    `absent` are not bound yet.
     """
     phase = frame.phase
     run = {**frame.names["run"], "answers": frame.names["run"]["answers"][: fork.answer_count]}
@@ -303,7 +307,7 @@ def create_branch(
 
 
 def merge_branch(frame: Frame, inner: Frame, fork: Fork, *, succeeded: bool) -> None:
-    """Merge a branch's record into that of the phase; the records of a failed item's documents do not count."""
+    """Merge the record of a branch into the record of the phase. Document records of a failed item are left out."""
     phase, mark = frame.phase, f"{inner.phase.branch_label}: "
     account, branch = phase.record, inner.phase.record
     _add(account.warnings, (text if text.startswith(mark) else mark + text for text in branch.warnings))
@@ -323,8 +327,10 @@ def merge_branch(frame: Frame, inner: Frame, fork: Fork, *, succeeded: bool) -> 
 
 
 def merge_answers(frame: Frame, branches: Iterable[Frame], fork: Fork) -> None:
-    """Append the form answers of branches to the earlier ones: once for each branch, even after a retry, and including
-    equal answers."""
+    """Replace the form answers since the fork by those of the branches.
+
+    So each branch's answers are in the list once, even after a retry. Equal answers of two branches are both kept.
+    """
     answers = frame.names["run"]["answers"]
     del answers[fork.answer_count :]
     for inner in branches:
@@ -340,8 +346,11 @@ def _add(there: list[Any], more: Iterable[Any]) -> None:
 def _records(
     start: str, known: Mapping[str, StepRecords], given: Mapping[str, StepRecords], before: Mapping[str, StepRecords]
 ) -> dict[str, StepRecords]:
-    """Return the records of steps merged with those of a branch, which follow those of other items and get unique ids
-    that begin with `start`. `before` holds the records at the fork."""
+    """Return the records of steps (`known`), followed by the records of a branch (`given`).
+
+    An id of the branch that is already used is replaced by a new one that begins with `start`. `before` holds the
+    records at the fork.
+    """
     gone = {key for key in before if given.get(key) is not before[key]}
     kept = {key: step for key, step in known.items() if key not in gone or step is not before[key]}
     new = {key: step for key, step in given.items() if step is not before.get(key)}

@@ -1,4 +1,4 @@
-"""`read` and `write`: files of the run and of the project, read once and written atomically."""
+"""`read` and `write`: read files of the run, of other runs and of the project, and write artifacts of the run."""
 
 from __future__ import annotations
 
@@ -43,7 +43,10 @@ Look = Callable[[], Awaitable[ToolBody]]
 
 
 async def read_once(step: Step, frame: Frame, question: str, look: Look) -> ToolBody:
-    """Return what `look` finds for a question, or found earlier. Raises StepFailed if it raises SkillrunError."""
+    """Return the result of `look`, from the journal if there is one. Raises StepFailed if `look` raises SkillrunError.
+
+    `question` identifies what is looked for.
+    """
     phase, where = frame.phase, round_address(frame.at(step), frame.phase.round_path)
     fingerprint = fingerprint_text(question)
     key = f"{where} {fingerprint}"
@@ -59,7 +62,7 @@ async def read_once(step: Step, frame: Frame, question: str, look: Look) -> Tool
 
 
 async def _read_or_error(look: Look) -> Body:
-    """Return the result or an `error`; a resumed phase gets the same error again."""
+    """Return the result of `look`, or an `error`, which is journaled, so that a resumed phase gets it again."""
     try:
         return dict(sanitize(await look()))
     except SkillrunError as error:
@@ -67,12 +70,12 @@ async def _read_or_error(look: Look) -> Body:
 
 
 INVALID_NAME_ERRNOS: Final = frozenset({errno.EEXIST, errno.EINVAL, errno.EISDIR, errno.ENAMETOOLONG, errno.ENOTDIR})
-"""Errors for an invalid name: too long, the name of a folder, or a parent that is a file."""
+"""Error numbers for an invalid name: it is too long, is the name of a folder, or has a file as its parent."""
 KEEP, TAKE = "keep mine", "take the new one"
 
 
 async def write_reply(frame: Frame, step: Step, path: str, text: str, data: Any) -> str:
-    """Write a member's reply: a structured one as frontmatter, with its `body` field as the body."""
+    """Write a member's reply, and return the text. A structured reply is frontmatter, and its field `body` the body."""
     if isinstance(data, dict):
         front = {key: value for key, value in data.items() if key != "body"}
         return await write_artifact(frame, step, path, to_frontmatter(front, str(data.get("body", "")).strip() + "\n"))
@@ -80,9 +83,9 @@ async def write_reply(frame: Frame, step: Step, path: str, text: str, data: Any)
 
 
 async def write_artifact(frame: Frame, step: Step, path: str, text: str) -> str:
-    """Write an artifact and return its text, or the user's version if they edited it and keep it.
+    """Write an artifact, and return the text of the file: the new text, or an edited version that the user keeps.
 
-    Raises StepFailed for an invalid name, which may come from a model.
+    Raises StepFailed if the name is invalid; a name can come from a model.
     """
     phase, store, text = frame.phase, frame.run.store, sanitize(text)
     path = _name(frame, step, path)
@@ -118,14 +121,14 @@ def _write_error(frame: Frame, step: Step, path: str, why: str) -> StepFailed:
 
 
 def _earlier_text(phase: PhaseRun, path: str) -> str | None:
-    """Return an earlier phase's artifact as it was when this phase was opened."""
+    """Return the text that an artifact of an earlier phase had when this phase was opened."""
     texts = (data["artifacts"].get(path) for data in phase.names["phases"].values())
     before: str | None = next((text for text in texts if text is not None), None)
     return before
 
 
 async def _resolve_conflict(frame: Frame, step: Step, path: str, text: str) -> WriteOutcome:
-    """Save the new text next to a file that the user has edited, and ask which version to keep."""
+    """Write the new text to a copy next to a file that the user has edited, and ask which version to keep."""
     store = frame.run.store
     copy_name = next(name for name in variant_names(path) if store.artifacts.text(name) in (None, text))
     store.artifacts.write_user_file(copy_name, text)
@@ -135,7 +138,7 @@ async def _resolve_conflict(frame: Frame, step: Step, path: str, text: str) -> W
         "choices": [KEEP, TAKE],
         "default": KEEP,
         "round": frame.phase.round,
-        "version": sha256_of(text)[:16],  # a decision about another version does not count
+        "version": sha256_of(text)[:16],  # so that an earlier answer about another version is not reused
     }
     answers = (await ask_questions(frame, f"{frame.at(step)}/{path}", [question]))["answers"]
     if answers[0].get("answer") == TAKE:
@@ -152,13 +155,13 @@ MOST: Final = 5_000_000  # bytes that one step reads
 
 
 async def run_read(step: Step, frame: Frame) -> Mapping[str, object]:
-    """Return `text` of all files, `data` (frontmatter), `files`, `documents`; a resumed phase reads the same."""
+    """Return `text` of all files, `data` (frontmatter), `files`, `documents`. A resumed phase gets the same values."""
     pattern = frame.text(step)
     origin = frame.text(step, "from")
     shape = frame.shape(step)
 
     async def look() -> ToolBody:
-        # Other folders may be slow to read; other branches of the run continue meanwhile.
+        # A folder outside of the run may be slow to read, so it is read in a thread while other branches continue.
         files = await asyncio.to_thread(_files, frame, origin, pattern) if origin else _files(frame, origin, pattern)
         body = _read(files, shape)
         if origin not in ("", "project"):
@@ -208,7 +211,7 @@ def _read_run_files(store: RunData, names: list[str]) -> list[tuple[str, bytes]]
 
 
 def _matching(folder: ReadableFolder, pattern: str) -> list[str]:
-    """Return the names of the files that match a pattern. Without wildcards, it may name a file that git ignores."""
+    """Return the names of the files that match a pattern. Files that git ignores match only without wildcards."""
     if not any(sign in pattern for sign in "*?["):
         with folder.open_path(pattern, allow_ignored=True) as file:
             return [] if file.is_folder else ["/".join(split_path(pattern)) or file.name]
@@ -233,14 +236,14 @@ def _contents(folder: ReadableFolder, names: list[str]) -> list[tuple[str, bytes
 
 
 def _remaining_bytes(name: str, content: bytes, left: int) -> int:
-    """Return how many more bytes a step may read. Raises SkillrunError beyond the limit."""
+    """Return how many bytes the step may still read after this file. Raises SkillrunError if the file is too large."""
     if len(content) > left:
         raise SkillrunError(f"a step reads at most {MOST:,} bytes; {quote_value(name)} exceeds that")
     return left - len(content)
 
 
 def _value(body: ToolBody) -> Mapping[str, object]:
-    """Return the value of the step's id. Older journals hold one text for all files."""
+    """Return the result of the step from its journal body. In an older journal, the body has one text for all files."""
     names, texts = body.get("files", []), body.get("texts")
     if texts is None:
         names, texts = [", ".join(names)], [body.get("text", "")]
@@ -250,7 +253,7 @@ def _value(body: ToolBody) -> Mapping[str, object]:
 
 
 def _read(files: list[tuple[str, bytes]], shape: Shape | None) -> ToolBody:
-    """Return the journal body of the files."""
+    """Return the journal body with the texts of the files and their frontmatter. Raises SkillrunError."""
     texts, records = [], []
     for name, content in files:
         if shape is None:

@@ -1,4 +1,4 @@
-"""`find`: checks which paths exist in the workflow's repository for models, and returns their lines."""
+"""`find`: checks which paths exist in the repository that models may read, and returns lines of the files."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from skillrun.syntax.diagnostics import SkillrunError
 from skillrun.templates.absent import Absent
 from skillrun.types.schemas import quote_value
 
-MOST: Final = 1_000  # paths that one step looks for
+MOST: Final = 1_000  # paths that one step may look for
 LINE: Final = "     1\tof the code base that nobody has read yet"
 _CLOSED: Final = (errno.EACCES, errno.EPERM)
 
@@ -35,8 +35,10 @@ Verdict = Literal["found", "missing", "withheld"]
 
 
 async def run_find(step: Step, frame: Frame) -> dict[str, list[Any]]:
-    """Return the items as `found`, `missing` and `withheld`; with `show` also `texts`, and the places `left_out`. A
-    resumed phase returns the same."""
+    """Return the items, grouped as `found`, `missing` and `withheld`. A resumed phase gets the same result.
+
+    With `show`, also return lines of the files as `texts`, and as `left_out` the places that are not shown.
+    """
     items = _items(frame.main(step))
     paths = [_path(step, frame, item) for item in items]
     wanted = list(dict.fromkeys(paths))
@@ -75,13 +77,13 @@ def _path(step: Step, frame: Frame, item: Any) -> str:
 
 
 def _simulated_excerpts(run: Run, step: str) -> dict[str, str]:
-    """Return a text of the size measured in earlier runs, for a simulation."""
+    """Return an excerpt for a simulation, as long as those in earlier runs; empty if their size is unknown."""
     size = run.session.sizes.get(step)
     return {} if size is None else {"…": "\n".join([LINE] * (size.reply // estimate_tokens(LINE)))}
 
 
 def _places(items: Iterable[Any], paths: Iterable[str]) -> dict[str, list[LineRange]]:
-    """Return the lines of each path that its records name; an empty list means all lines."""
+    """Return the line ranges that the items name for each path. An empty list means all lines."""
     places: dict[str, list[LineRange]] = {}
     whole = set()
     for item, path in zip(items, map(normpath, paths), strict=True):
@@ -101,8 +103,10 @@ def _range(value: Any) -> LineRange | None:
 def _find_paths(
     run: Run, folder: str, paths: Iterable[str], places: Mapping[str, list[LineRange]], most: int | None
 ) -> ToolBody:
-    """Return the status of each path, and at most `most` lines. Raises SkillrunError without a repository, or if the
-    search takes too long."""
+    """Return the status of each path, and at most `most` lines of the files.
+
+    Raises SkillrunError if the workflow has no repository, or if the search takes too long.
+    """
     if not folder:
         raise SkillrunError("the workflow names no repository to search; set `repository:`")
     try:
@@ -119,8 +123,9 @@ def _find_paths(
 
 
 def _verdict(repository: ReadableFolder, path: str) -> Verdict:
-    """Return the status of a path: withheld if models may not see it, existing or not; missing outside the folder."""
-    name = normpath(path)  # lexical: links do not change what the author means by `..`
+    """Return the status of a path. A path that models may not see is withheld, whether or not it exists. A path that
+    leads out of the folder is missing."""
+    name = normpath(path)  # removes `..` without following links, as the author means it
     if len(path) > LONGEST or "\0" in path or name.startswith(("/", "../")) or name == "..":
         return "missing"
     try:
@@ -139,7 +144,7 @@ def _verdict(repository: ReadableFolder, path: str) -> Verdict:
 
 
 def _is_file(repository: ReadableFolder, path: str) -> bool:
-    """Return whether a path is a single file that models may read, not a folder or pattern."""
+    """Return whether a path names one file that models may read, rather than a folder or a pattern."""
     try:
         with repository.open_path(path) as entry:
             return not entry.is_folder

@@ -1,4 +1,4 @@
-"""`repeat`, `goto`, `stop`, `run` and `say`: what is evaluated next, and what the user is told."""
+"""`repeat`, `goto`, `stop` and `run`, which decide what is evaluated next, and `say`, which shows the user a text."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ from skillrun.types.schemas import quote_value
 
 
 async def run_repeat(step: Step, frame: Frame) -> Mapping[str, object]:
-    """Return `times` and whether the cap was `exhausted`. At the cap, a breaker that asks offers another pass."""
+    """Return `times`, the number of passes, and `exhausted`: the cap was reached, and the condition does not hold.
+
+    If the cap is reached and the breaker is set to ask, the user is offered another pass.
+    """
     if step.until is None and "at_most" not in step.values:
         for inner in step.steps:
             await frame.evaluate(inner)
@@ -38,7 +41,7 @@ async def run_repeat(step: Step, frame: Frame) -> Mapping[str, object]:
 
 
 async def _passes(step: Step, frame: Frame, most: int) -> Mapping[str, object]:
-    """Run passes until the condition holds or the cap is reached; each sees the results of the previous one."""
+    """Run passes until the condition holds or the cap is reached. A pass can read the results of the previous pass."""
     bound_names = locals_of(step.steps)
     previous: dict[str, object] = {}
     times, done = 0, False
@@ -59,7 +62,7 @@ async def _passes(step: Step, frame: Frame, most: int) -> Mapping[str, object]:
 
 
 async def _offer_extra_pass(step: Step, frame: Frame, times: int) -> bool:
-    """Return whether the user wants a pass beyond the cap; asks only if the breaker's `then` is `ask`."""
+    """Return whether the user wants a pass beyond the cap. The user is asked only if the breaker's `then` is `ask`."""
     name = step.retry or frame.breaker_name(step)
     if name is None or step.until is None or frame.phase.breakers.settings_for(name).then != "ask":
         return False
@@ -70,7 +73,10 @@ async def _offer_extra_pass(step: Step, frame: Frame, times: int) -> bool:
 
 
 async def run_goto(step: Step, frame: Frame) -> None:
-    """Raise GoToPhase; beyond the cap, only if the user agrees, otherwise run the fallback."""
+    """Raise GoToPhase if the cap allows it, or if the breaker asks the user and the user agrees.
+
+    In any other case, evaluate the step's `otherwise`, if there is one.
+    """
     run = frame.run
     if run.session.ignore_gotos:
         return
@@ -97,9 +103,9 @@ async def run_stop(step: Step, frame: Frame) -> None:
 
 
 async def run_inline_workflow(step: Step, frame: Frame) -> Mapping[str, object]:
-    """Return the workflow's outputs. It is always evaluated from its first phase, over the journal.
+    """Evaluate a workflow from its first phase, over the journal, and return its outputs.
 
-    The warnings, questions and degradations of its phases are added to the summary of the outer phase.
+    What its phases record (usage, warnings, questions, degradations) is added to the record of the outer phase.
     """
     outer, address = frame.run, frame.at(step)
     program = outer.program.inline.get(step.text) or check_workflow(outer.program.library, step.text)
@@ -145,7 +151,7 @@ async def run_inline_workflow(step: Step, frame: Frame) -> Mapping[str, object]:
 
 
 def _merge_inline_records(frame: Frame, inner: Run, failed: Iterable[PhaseRun]) -> None:
-    """Add the records of an inline workflow's phases to the record of the outer phase."""
+    """Add what the phases of an inline workflow have recorded to the record of the outer phase."""
     phase, account = frame.phase, frame.phase.record
     ended = inner.store.summaries.all_summaries(inner.state.round, inner.program.workflow.phases)
     account.usage += UsageTotals.from_summaries(ended)
@@ -165,7 +171,7 @@ def _merge_inline_records(frame: Frame, inner: Run, failed: Iterable[PhaseRun]) 
 
 
 def _failed_phase_summary(failed: PhaseRun) -> Summary:
-    """Return a summary for a failed phase, which has none on disk."""
+    """Return a summary for a failed phase, which has no summary on disk."""
     return base_summary(failed, "failed").with_fields(
         flags=degraded_flags(failed), quality_warnings=failed.record.warnings, asked=failed.record.question_ids
     )

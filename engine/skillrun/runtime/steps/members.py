@@ -1,4 +1,4 @@
-"""`agent` and `panel`: members reply to the step's section, alone, in parallel or in a protocol."""
+"""`agent` and `panel`: one or more members reply to the step's prompt section, in a panel by a protocol."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ from skillrun.types.schemas import Shape
 
 
 async def run_agent(step: Step, frame: Frame) -> AgentResult | PartialResult:
-    """Return `text`, `data`, `record`, `points`, `path`, `replies`, `dropped`, `degraded`.
+    """Call the members that have not replied yet, and return the combined result of all members.
 
-    Calls only members that have not replied yet.
+    Raises AgentFailed if fewer than `at_least` members have replied.
     """
     value = frame.main(step)
     is_list = isinstance(value, list)
@@ -62,7 +62,7 @@ async def run_agent(step: Step, frame: Frame) -> AgentResult | PartialResult:
     succeeded = [member for member in seated if answers[member.id].ok]
     least = frame.whole(step, "at_least", 1) if is_list else 1
     missing = [member for member in seated if not answers[member.id].ok]
-    if missing and all(answers[member.id].refused for member in seated):  # the user must fix the keys or models
+    if missing and all(answers[member.id].refused for member in seated):  # the user must fix the key or the model
         least = max(1, least)
     if len(succeeded) < least:
         reasons = "; ".join(f"{member.id}: {answers[member.id].reason}" for member in missing)
@@ -85,11 +85,11 @@ async def run_agent(step: Step, frame: Frame) -> AgentResult | PartialResult:
 async def _call_members(
     step: Step, frame: Frame, seated: list[SeatedMember], shape: Shape | None, record_request: RecordRequest | None
 ) -> dict[str, MemberResult]:
-    """Call all members, in parallel or sequentially.
+    """Call all members, in parallel or sequentially, and return their results, keyed by member.
 
-    If members share a prefix that is worth caching, the first call of each model is sent alone until the model responds
-    for the first time: that fills the provider's cache for the others. All requests are built before the first is sent,
-    so that none depends on which reply arrives first.
+    If the shared prefix is worth caching, each model first gets only one call. The other calls wait until the model
+    responds for the first time, because the provider's cache is filled then. All requests are built before any is sent,
+    so that no request depends on which reply arrives first.
     """
     requests = {
         member.id: _build_request(step, frame, member, shape, record_request, shared=len(seated) > 1)
@@ -102,7 +102,11 @@ async def _call_members(
     wait_for_first = len(seated) > 1 and not frame.sequential and is_worth_caching(frame.phase)
 
     async def ask(asked: MemberRequest) -> MemberResult | None:
-        """Make one attempt of one member. One that has replied, or failed permanently, is not called again."""
+        """Make one attempt of a member, and return the result.
+
+        A member that has replied or failed permanently is not called again. Returns None without a call if the first
+        call of the member's model raised an error.
+        """
         phase, model = frame.phase, asked.request.model
         if wait_for_first and model in starts and not await asyncio.shield(starts[model]):
             return None
@@ -130,7 +134,7 @@ async def _call_members(
 
     if frame.sequential:
         results: list[MemberResult | BaseException | None] = [await ask(asked) for asked in requests.values()]
-    else:  # active calls are not dropped
+    else:  # wait for active calls even after an error
         results = await asyncio.gather(*map(ask, requests.values()), return_exceptions=True)
     answers: dict[str, MemberResult] = {}
     for id_, result in zip(requests, results, strict=True):
@@ -185,7 +189,7 @@ def _prompt_parts(
     *,
     remembers: bool,
 ) -> PromptParts:
-    """Return the prompt parts for a member that remembers its conversation, or does not."""
+    """Return a member's prompt parts, depending on whether it remembers its conversation."""
     member = {**seated.names, "remembers": remembers}
     names = frame_names(frame, member)
     prompt = frame.prompts.get(step.id or "")
@@ -196,14 +200,14 @@ def _prompt_parts(
 
 
 def _task_material(task: Task | None, prompt: Prompt | None, member: Mapping[str, Any]) -> list[MaterialBlock]:
-    """Return the material of a protocol's task, for prompts that contain the task."""
+    """Return the material of a panel's task if the prompt contains the task; empty if it does not."""
     if task is None or prompt is None or not prompt.template.mentions_name("task"):
         return []
     return material_blocks(task.frame.run, task.step.material, frame_names(task.frame, member))
 
 
 def _record_result(step: Step, frame: Frame, asked: MemberRequest, key: str, result: MemberResult) -> None:
-    """Remember what a member's attempts resulted in, for later attempts of the step."""
+    """Remember the result of a member, so that a later attempt of the step does not call the member again."""
     attempts = frame.phase.attempts
     if result.is_permanent:
         attempts.permanent_failures[key] = result
@@ -222,7 +226,10 @@ def _collect_records(
     answers: Mapping[str, MemberResult],
     paths: str | Iterable[str],
 ) -> RecordResult:
-    """Return the record values of the step's id, save the records for the phase, and warn of missing ones."""
+    """Return the records and the answers to points for the step's result.
+
+    Also save the records for the phase's summary, and warn of missing records and answers.
+    """
     records = {member.id: answers[member.id].record for member in good}
     for member in good:
         if answers[member.id].record_problem:
@@ -295,7 +302,7 @@ async def _write_replies(
 
 
 def _unique_path(path: str, taken: list[str]) -> str:
-    """Return the path, numbered if another member of the step has written to it, so that no reply is lost."""
+    """Return a path that no other member of the step has written: the given one, or else one with a number added."""
     if path not in taken:
         return path
     head, dot, ending = path.rpartition(".")
@@ -304,7 +311,7 @@ def _unique_path(path: str, taken: list[str]) -> str:
 
 
 async def run_panel(step: Step, frame: Frame) -> Mapping[str, object]:
-    """Return the protocol's outputs, and `degraded`. A `stop` in the protocol fails the step."""
+    """Run a protocol, and return its outputs and `degraded`. A `stop` step in the protocol makes this step fail."""
     name = frame.text(step, "protocol")
     protocol = frame.run.program.library.protocol(name)
     if protocol is None:
@@ -342,7 +349,7 @@ async def run_panel(step: Step, frame: Frame) -> Mapping[str, object]:
 
 
 def _inputs(protocol: Protocol, given: Mapping[str, Any], frame: Frame, *, strict: bool) -> dict[str, object]:
-    """Return the protocol's inputs; unknown ones are errors if `strict`, otherwise dropped."""
+    """Return the inputs of a protocol. An unknown input is an error if `strict`, and is ignored if not."""
     known = {field.name for field in protocol.inputs}
     taken = {name: value for name, value in given.items() if strict or name in known}
     values, errors, warnings = resolve_inputs(protocol.inputs, taken, {"config": frame.names.get("config")})
@@ -354,7 +361,7 @@ def _inputs(protocol: Protocol, given: Mapping[str, Any], frame: Frame, *, stric
 
 
 async def _assign_seats(protocol: Protocol, value: Any, frame: Frame) -> dict[str, object]:
-    """Return the members of named seats in their written form, or the list of members for a range of seats."""
+    """Return the seats of a protocol: the written form of the member in each named seat, or a list of all members."""
     seats = protocol.seats
     if isinstance(value, Mapping):
         unknown = [name for name in value if name not in seats.names]

@@ -1,4 +1,4 @@
-"""`set` and `decide`: values without a model."""
+"""`set` and `decide`: compute values without calling a model."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def run_set(step: Step, frame: Frame) -> None:
 
 
 def _coerce_value(step: Step, frame: Frame, field: Field, value: Any) -> Any:
-    """Return the value as the field's type, and report warnings. Raises StepFailed."""
+    """Return the value, converted to the type of the field, and report warnings. Raises StepFailed."""
     names = {"config": frame.names.get("config"), "inputs": frame.names.get("inputs")}
     value = keep_declared_keys(field, value)
     coerced = coerce(field, value, names)
@@ -51,7 +51,10 @@ def _coerce_value(step: Step, frame: Frame, field: Field, value: Any) -> Any:
 
 
 async def run_decide(step: Step, frame: Frame) -> Decision:
-    """Return `value` and `because`: of the first row that holds, or with `order` of the one furthest along."""
+    """Return `value` and `because` of the first row whose condition holds.
+
+    With `order`, return those of the row, among all that hold, whose value comes last in `order`.
+    """
     names = frame_names(frame)
     holding = [row for row in step.rows if row.when is not None and is_true(row.when.render(names))]
     default = next((row for row in step.rows if row.when is None), None)
@@ -67,7 +70,10 @@ async def run_decide(step: Step, frame: Frame) -> Decision:
 def _furthest(
     step: Step, order: list[Any], holding: list[Row], default: Row | None, names: Mapping[str, Any]
 ) -> Decision:
-    """Return the furthest of the rows that hold; if all of them only set a floor, the row without `when` counts too."""
+    """Return the decision, among the rows that hold, whose value comes last in `order`.
+
+    If all these rows only set a minimum (`at_least`), the row without `when` is considered too.
+    """
     if not any(row.then is not None for row in holding) and default is not None:
         holding = [*holding, default]
     best: tuple[int, Decision] | None = None

@@ -1,6 +1,6 @@
-"""Atomic writes: a file is either the old or the new one, whatever happens meanwhile.
+"""Writes files atomically: whatever happens meanwhile, a file has either its old or its new content.
 
-Writes relative to the descriptor of an open folder, so that no file ends up outside of it.
+Paths are relative to the descriptor of an open folder, so that no file is written outside of the folder.
 """
 
 import contextlib
@@ -16,7 +16,7 @@ from skillrun.repository.paths import PathRefused
 from skillrun.store.checkpoints import kill_point
 from skillrun.store.files import encode, walk_folders
 
-SHARED: Final = 0o755  # mode of a folder, less the umask
+SHARED: Final = 0o755  # mode of a shared folder, before the umask is applied
 _LEFTOVER = re.compile(r"\..+\.[0-9a-f]{8}\.tmp", re.DOTALL)
 
 
@@ -26,7 +26,7 @@ def open_tree(folder: ConfinedFolder | Path) -> ConfinedFolder:
 
 
 def folder_mode(*, shared: bool) -> int:
-    """Return the mode of a new folder: private to its owner, or what the umask allows."""
+    """Return the mode of a new folder: private to its owner or, with `shared`, as the umask allows."""
     return SHARED if shared else PRIVATE_MODE
 
 
@@ -38,10 +38,10 @@ def write_atomic(
     shared: bool = False,
     precondition: Callable[[], None] = lambda: None,
 ) -> None:
-    """Replace a file below `folder` by one with this content; it has reached the disk when this returns.
+    """Replace or create a file below `folder`. The content has reached the disk when this function returns.
 
     The file and new parent folders are private to their owner or, with `shared`, readable as the umask allows.
-    `precondition` is called at the last moment; if it raises FileChanged, the file stays.
+    `precondition` is called at the last moment. If it raises FileChanged, the file stays unchanged.
     """
     data = encode(content)
     with folder.open_parent(name, create=True, mode=folder_mode(shared=shared)) as (parent, leaf):
@@ -66,7 +66,7 @@ def write_atomic(
 
 
 def write_new(folder: ConfinedFolder, name: str, content: str | bytes, *, shared: bool = False) -> bool:
-    """Write a file unless the name is taken; returns whether it was written."""
+    """Write a file unless its name is taken. Return whether it was written."""
     data = encode(content)
     with folder.open_parent(name, create=True, mode=folder_mode(shared=shared)) as (parent, leaf):
         temporary = f".{leaf}.{secrets.token_hex(4)}.tmp"
@@ -85,7 +85,7 @@ def write_new(folder: ConfinedFolder, name: str, content: str | bytes, *, shared
 
 
 def _link_new(folder: int, temporary: str, name: str) -> bool:
-    """Give a finished file its name in a folder, unless the name is taken."""
+    """Give a finished temporary file its name in a folder, unless the name is taken. Return whether it was given."""
     try:
         os.link(temporary, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
     except FileExistsError:
@@ -99,7 +99,7 @@ def _link_new(folder: int, temporary: str, name: str) -> bool:
 
 
 def move(folder: ConfinedFolder, name: str, target: str, *, shared: bool = False) -> None:
-    """Rename a file below the same folder, durably."""
+    """Rename a file within the folder. The change is durable when this function returns."""
     with (
         folder.open_parent(name) as (source, old),
         folder.open_parent(target, create=True, mode=folder_mode(shared=shared)) as (parent, new),
@@ -113,7 +113,7 @@ def move(folder: ConfinedFolder, name: str, target: str, *, shared: bool = False
 
 
 def apply_shared_modes(folder: ConfinedFolder) -> None:
-    """Give everything in a run folder except `.run` at least the modes that new files of a shared run have."""
+    """Give all files and folders of a run, except `.run`, at least the modes that new ones of a shared run have."""
     umask = os.umask(0o077)
     os.umask(umask)
     for name in walk_folders(folder):
@@ -127,7 +127,10 @@ def apply_shared_modes(folder: ConfinedFolder) -> None:
 
 
 def remove_leftovers(folder: ConfinedFolder, name: str = ".") -> list[str]:
-    """Remove and return the leftovers of killed writes. Only for the run's holder: live writes have such names too."""
+    """Remove the temporary files of killed writes, and return their names.
+
+    Only the holder of the run may call this, because the temporary files of running writes have such names too.
+    """
     at = "" if name == "." else f"{name}/"
     leftovers = [f"{at}{leaf}" for leaf, kind in folder.entries(name) if kind == "file" and _LEFTOVER.fullmatch(leaf)]
     for leftover in leftovers:

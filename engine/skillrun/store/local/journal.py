@@ -1,6 +1,7 @@
-"""The journal of a run in SQLite, `.run/journal.db`: append-only, hash-chained, synced.
+"""Stores the journal of a run in SQLite, in `.run/journal.db`: append-only, hash-chained and synced.
 
-A record is durable when `record` returns. Opening checks everything before it changes anything.
+A record survives the death of the process once `record` has returned. Opening a journal verifies all of it before
+anything is changed.
 """
 
 from __future__ import annotations
@@ -47,7 +48,10 @@ class JournalFiles:
     """The files of a journal that is open for writing."""
 
     def __init__(self, folder: ConfinedFolder, line: bytes) -> None:
-        """Watch the files, which must exist; `line` is written as the witness unless a complete one exists."""
+        """Watch the files of a journal, which must exist.
+
+        Write `line` as the witness, unless a complete witness exists.
+        """
         self._folder = folder
         witness = folder.stat_file(WITNESS)
         if witness is None or witness.st_size != len(line):
@@ -57,7 +61,7 @@ class JournalFiles:
         self._itself = folder.identity(WITNESS)
 
     def check(self) -> None:
-        """Raises LeaseLost if a file was removed or replaced: further commits would be lost."""
+        """Raises LeaseLost if a file was removed or replaced, because further commits would be lost."""
         self._folder.check(verify_path=False)
         for name, identity in self._known.items():
             if self._folder.identity(name) != identity:
@@ -67,11 +71,11 @@ class JournalFiles:
                 )
 
     def check_location(self) -> None:
-        """Raises LeaseLost if the run has moved, so that no call may be sent for it."""
+        """Raises LeaseLost if the run has moved, because no call may then be sent."""
         self._folder.check()
 
     def attest(self, line: bytes) -> None:
-        """Write the witness. Not synced: after a power failure it is an older, valid line."""
+        """Write the witness without syncing it. After a power failure, the witness may be an older, valid line."""
         if self._folder.identity(WITNESS) != self._itself:
             write_atomic(self._folder, WITNESS, line)
             os.close(self._witness)
@@ -84,12 +88,12 @@ class JournalFiles:
 
 
 def make_journal(folder: ConfinedFolder) -> None:
-    """Create an empty journal in `.run`, whole or not at all. Raises SkillrunError if the disk is full."""
+    """Create an empty journal in `.run`, completely or not at all. Raises SkillrunError if the disk is full."""
     _remove_leftovers(folder)
     try:
         os.close(folder.open(UNFINISHED, os.O_RDWR | os.O_CREAT | os.O_EXCL))
         with contextlib.closing(sqlite3.connect(folder.path / UNFINISHED, isolation_level=None)) as database:
-            # Not in the log: closing the database moves the log into it, and fails silently.
+            # Written without a log: closing a database moves its log into the file, and does not report a failure.
             database.execute("PRAGMA synchronous=FULL")
             database.execute(SCHEMA)
             database.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
@@ -128,14 +132,14 @@ _UNSYNCED: Final = frozenset({"sent", "tried", "summary", TEXT})
 
 
 class SqliteJournal(ChainedJournal):
-    """A `Journal` on disk. One process has it at a time (the run's lock).
+    """A `Journal` on disk. One process uses it at a time, which the run's lock ensures.
 
-    Records of one iteration of the event loop share a commit. A commit is synced to the disk unless it holds only
-    `sent`, `tried` and `summary` records: it survives the death of the process (the operating system has it), and a
-    power failure can lose only what was written after the last synced commit, which synced the whole log before it.
-    Such a loss affects the record that a call was sent, which has no reply in the journal and is repeated either way,
-    or the hash of a summary, whose edits are then not noticed. The witness counts only synced records, so it is never
-    ahead.
+    Records of one iteration of the event loop share a commit. A commit is synced to the disk unless it contains only
+    `sent`, `tried` and `summary` records. An unsynced commit survives the death of the process, because the operating
+    system has the data. A power failure can lose only commits after the last synced one. Such a loss does little harm.
+    A call whose `sent` record is lost has no reply in the journal, and is repeated in any case. Edits of a summary
+    whose hash is lost are not noticed. The witness counts only synced records, so it never counts more records than the
+    journal has.
     """
 
     def __init__(
@@ -231,9 +235,10 @@ class SqliteJournal(ChainedJournal):
 
 
 def read_journal(run_folder: ConfinedFolder | Path, fits: BodyCheck = accept_any_body) -> MemoryJournal:
-    """Return the verified journal of a run for reading only: recording in it does not change the run.
+    """Return a verified copy of a run's journal for reading only. Recording in the copy does not change the run.
 
-    Raises the errors of opening it, and SkillrunError, naming the holder, while another process holds the run.
+    Raises the same errors as `SqliteJournal.open`. Raises SkillrunError, which names the holder, while another process
+    holds the run.
     """
     folder = open_tree(run_folder)
     if LocalLease(folder).is_held():
@@ -241,16 +246,17 @@ def read_journal(run_folder: ConfinedFolder | Path, fits: BodyCheck = accept_any
     try:
         return _read_copy(folder, fits)
     except SkillrunError:
-        if LocalLease(folder).is_held():  # held since the check: the copy is inconsistent
+        if LocalLease(folder).is_held():  # claimed since the check: the copy is inconsistent
             raise held_error(folder) from None
         raise
 
 
 def read_snapshot(run_folder: ConfinedFolder | Path, fits: BodyCheck = accept_any_body) -> MemoryJournal:
-    """Return the records of a journal so far, also while a process adds to it; see `read_journal`.
+    """Return a copy of the records so far, even while a process adds records; see `read_journal`.
 
-    A copy that was made while the log was moved into the database is inconsistent, which its chain shows: it is made
-    again. One with an intact chain, and no fewer records than were witnessed before, is consistent.
+    A copy is inconsistent if it was made while SQLite moved the log into the database. Its chain shows this, and
+    another copy is made. A copy is consistent if its chain is intact and it has at least as many records as the witness
+    had counted before.
     """
     folder = open_tree(run_folder)
     for _ in range(MAX_COPY_ATTEMPTS):

@@ -1,4 +1,7 @@
-"""The folder of a run as `Files`: accessed by its descriptor, so that no link is followed and nothing leads out."""
+"""Implements `Files` with the folder of a run.
+
+The folder is accessed by its descriptor, so that no link is followed and no name leads out of the run.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ from skillrun.store.summaries import ROUND
 
 
 class LocalFiles:
-    """The `Files` of a run on disk. With `shared`, the files that it writes are readable as the umask allows."""
+    """The `Files` of a run on disk. With `shared`, new files are readable as the umask allows."""
 
     def __init__(self, tree: ConfinedFolder, *, shared: bool = False) -> None:
         self._tree, self._shared = tree, shared
@@ -74,7 +77,7 @@ class LocalFiles:
 
 
 def open_run_data(folder: ConfinedFolder | Path, journal: Journal | None = None, *, shared: bool = False) -> RunData:
-    """Return the data of a run folder; read-only without a journal."""
+    """Return the data in a run folder. The data are read-only if no journal is given."""
     return RunData(LocalFiles(open_tree(folder), shared=shared), journal)
 
 

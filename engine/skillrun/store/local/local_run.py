@@ -38,16 +38,16 @@ ENDED: Final = ("completed", "done")
 
 
 def read_v1_state(folder: ConfinedFolder) -> dict[str, Any] | None:
-    """Return the state of a run of schema version 1; None for any other."""
+    """Return the state of a run that has schema version 1; None for any other run."""
     there = folder.stat_file(STATE) is not None
     data = from_frontmatter(folder.path / STATE, folder.read(STATE, MAX_BYTES))[0] if there else {}
     return data if data.get("schema_version") == 1 else None
 
 
 def migrate_from_v1(folder: ConfinedFolder, old: Mapping[str, Any], program: Program, now: str) -> list[str]:
-    """Rewrite the state and create a journal if missing; returns what was done, as lines.
+    """Rewrite the state, create a journal if it is missing, and return lines that say what was done.
 
-    Raises SkillrunError, with nothing changed, if the workflow lacks the phase or an input is missing.
+    Raises SkillrunError, and changes nothing, if the workflow lacks the phase or an input is missing.
     """
     workflow = program.workflow
     phase = _phase(old, program)
@@ -89,7 +89,7 @@ def _round(old: Mapping[str, Any]) -> int:
 
 
 def _phase(old: Mapping[str, Any], program: Program) -> str:
-    """Return the new name of the old state's phase."""
+    """Return the current name of the phase that the old state is in."""
     phases = program.workflow.phases
     current = old.get("current_phase", old.get("current_stage"))
     names = {name: {name, *use.was} for name, use in phases.items()}
@@ -107,7 +107,7 @@ def _phase(old: Mapping[str, Any], program: Program) -> str:
 
 
 def _declared_values(old: Mapping[str, Any], part: str, fields: Any) -> dict[str, Any]:
-    """Return the values of declared names: under `inputs` or `state`, or at the top level, as in version 1."""
+    """Return the old values of the declared fields, which version 1 stored under `part` or at the top level."""
     nested = old.get(part)
     given = {**old, **(nested if isinstance(nested, Mapping) else {})}
     return {field.name: given[field.name] for field in fields if given.get(field.name) is not None}
@@ -118,7 +118,7 @@ NOT_STARTED_HINT: Final = "nothing was started; fix this and repeat the command"
 
 
 class LocalRun:
-    """A run in a folder. Opening it does not hold it."""
+    """A run in a folder. Opening the run does not take its lease."""
 
     def __init__(self, folder: ConfinedFolder | Path) -> None:
         self._tree = folder if isinstance(folder, ConfinedFolder) else ConfinedFolder(folder)
@@ -144,15 +144,15 @@ class LocalRun:
 
     @property
     def location(self) -> str:
-        """Its location, for messages."""
+        """The location of the run, for messages."""
         return str(self._tree.path)
 
     def belongs_to(self, project: Path) -> bool:
-        """Whether it is stored where that project stores its runs."""
+        """Whether the run is in the folder in which the project stores its runs."""
         return self._tree.path.parent == project.resolve() / "runs"
 
     def command_argument(self, project: Path) -> str:
-        """Return the argument for this run in a command that is run in the project."""
+        """Return the argument that names the run in a command executed in `project`."""
         return format_run_argument(self._tree.path, project)
 
     @property
@@ -169,7 +169,7 @@ class LocalRun:
         check_folder(self._tree)
 
     def is_sealed(self, program: Program, state: State, project: Path) -> bool:
-        """Whether a run of this user wrote the state in this project. A broken key seals nothing."""
+        """Whether the state was written by a run of this user, in this project. False if the user's key is unusable."""
         try:
             key = read_signing_key()
         except (OSError, SkillrunError):
@@ -177,7 +177,7 @@ class LocalRun:
         return is_sealed(program, state, project, key)
 
     def sealing_key(self) -> bytes:
-        """Return the user's key, created if missing. Raises OSError, SkillrunError if it cannot be used."""
+        """Return the user's key, and create it if it is missing. Raises OSError, SkillrunError if it cannot be used."""
         return ensure_signing_key()
 
     def check_lease(self) -> None:
@@ -185,8 +185,10 @@ class LocalRun:
         self._tree.check()
 
     def check_engine_files(self) -> None:
-        """Raises JournalShortened if the engine's folder was removed: the lock would create a new one, in the way of
-        the restored one."""
+        """Raises JournalShortened if the engine's folder was removed.
+
+        The lock would create a new folder, which would prevent the user from restoring the old one.
+        """
         if self._tree.identity(ENGINE_FOLDER) is None:
             raise JournalShortened(
                 f"{self._tree.path / ENGINE_FOLDER} is missing, and the journal with it", RESTORE_HINT
@@ -204,15 +206,21 @@ class LocalRun:
         return SqliteJournal.open(self._tree, body_fits)
 
     def read_only_journal(self) -> MemoryJournal:
-        """Return the journal for reading only. Raises SkillrunError, also while another process holds the run."""
+        """Return the journal for reading only.
+
+        Raises SkillrunError if it is damaged, or another process holds the run.
+        """
         return read_journal(self._tree, body_fits)
 
     def journal_snapshot(self) -> MemoryJournal:
-        """Return the journal so far for reading only, also while a process holds the run. Raises SkillrunError."""
+        """Return the journal so far for reading only, even while another process holds the run.
+
+        Raises SkillrunError.
+        """
         return read_snapshot(self._tree, body_fits)
 
     def data(self, journal: Journal | None = None, *, shared: bool = False) -> RunData:
-        """Return artifacts, summaries and state; read-only without a journal."""
+        """Return the artifacts, summaries and state. They are read-only if no journal is given."""
         return RunData(LocalFiles(self._tree, shared=shared), journal)
 
     def state(self) -> State:
@@ -224,7 +232,7 @@ class LocalRun:
         return "interrupted" if state.status == "running" and not self.lease.is_held() else state.status
 
     def copy_files(self, target: Files) -> None:
-        """Copy its regular files, except `.run`. Raises SkillrunError if they are too large."""
+        """Copy the run's regular files, except `.run`. Raises SkillrunError if the files are too large."""
         remaining = MAX_COPY_BYTES
         for folder in walk_folders(self._tree):
             if folder == ".run" or folder.startswith(".run/"):
@@ -245,35 +253,38 @@ class LocalRun:
         return LocalTranscript(self._tree)
 
     def transcript_lines(self) -> Iterator[str]:
-        """Yield the stored lines of the events so far. Raises OSError, SkillrunError."""
+        """Yield the lines of the transcript so far. Raises OSError, SkillrunError."""
         return (line.decode() for line in read_lines(self._tree))
 
     def events(self, *, follow: bool = False) -> Iterator[Record]:
-        """Yield the events so far; with `follow`, continue until the run ends."""
+        """Yield the events so far. With `follow`, continue until the run ends."""
         return read_events(self._tree, follow=follow)
 
     # starting and resuming
 
     def v1_state(self) -> Mapping[str, Any] | None:
-        """Return the state of a run of schema version 1; None for any other."""
+        """Return the state of a run that has schema version 1; None for any other run."""
         return read_v1_state(self._tree)
 
     def migrate_v1_run(self, old: Mapping[str, Any], program: Program, now: str) -> list[str]:
-        """Hold and migrate a run of schema version 1; returns what was done, as lines. Raises SkillrunError."""
+        """Migrate a run of schema version 1 while holding it, and return lines that say what was done.
+
+        Raises SkillrunError.
+        """
         with self.lease.hold():
             return migrate_from_v1(self._tree, old, program, now)
 
     def apply_permissions(self, *, shared: bool) -> None:
         """Make the folder private to its owner or, with `shared`, readable as the umask allows."""
         with suppress(PermissionError):  # network file systems without modes
-            if shared:  # it may have been private
+            if shared:  # the folder may have been private
                 apply_shared_modes(self._tree)
             else:
                 self._tree.make_private()
 
     @contextmanager
     def rollback_on_failure(self) -> Iterator[None]:
-        """If starting a run fails before it has a state, remove what it created; earlier files stay."""
+        """Remove what starting a run has created, if that fails before the run has a state. Earlier files stay."""
         is_new = self._tree.stat_file(JOURNAL) is None and self._tree.stat_file(WITNESS) is None
         try:
             yield

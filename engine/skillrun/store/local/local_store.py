@@ -1,4 +1,4 @@
-"""A folder of runs, with a subfolder for each run, and the names of the runs."""
+"""A store in a folder, with a subfolder for each run."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ IGNORE_ALL: Final = "# runs hold prompts and replies; remove this file to have t
 
 
 def reserve_run_name(runs: Path, request: str, *, shared: bool = False) -> str:
-    """Return a free slug made from the request, and create its folder, so that no other process takes it."""
+    """Return a free slug made from the request. Create the run's folder, so that no other process takes the slug."""
     base = slug_from_request(request)
     check_location(runs, base)
     _make_runs_folder(runs)
@@ -37,7 +37,10 @@ def reserve_run_name(runs: Path, request: str, *, shared: bool = False) -> str:
 
 
 def create_run_folder(runs: Path, name: str, *, shared: bool) -> ConfinedFolder:
-    """Open the folder of a new run; it and the runs folder are created if missing. Raises PathRefused for a link."""
+    """Open the folder of a new run. Create it and the runs folder if they are missing.
+
+    Raises PathRefused for a link.
+    """
     require_slug(name)
     check_location(runs, name)
     _make_runs_folder(runs)
@@ -47,14 +50,14 @@ def create_run_folder(runs: Path, name: str, *, shared: bool) -> ConfinedFolder:
 
 
 def _make_runs_folder(runs: Path) -> None:
-    """Create the folder of the runs if missing, with a file that makes git ignore it."""
+    """Create the runs folder if it is missing, with a file that makes git ignore the runs."""
     try:
-        runs.mkdir(SHARED, parents=True)  # also for private runs: a shared one may follow
+        runs.mkdir(SHARED, parents=True)  # even if this run is private: a shared run may follow
     except FileExistsError:
         return
     try:
         (runs / IGNORE_FILE).write_text(IGNORE_ALL, encoding="utf-8")
-    except OSError:  # a full disk: the next run makes both
+    except OSError:  # for example a full disk: the next run makes both
         (runs / IGNORE_FILE).unlink(missing_ok=True)
         with suppress(OSError):
             runs.rmdir()
@@ -62,7 +65,7 @@ def _make_runs_folder(runs: Path) -> None:
 
 
 def check_location(runs: Path, name: str) -> None:
-    """Raises UsageError if a run inside of another one would use a name that is reserved for the files of that run."""
+    """Raises UsageError if the run would be inside another run, under a name that is reserved for that run's files."""
     place = runs.resolve() / name
     enclosing_run = next((folder for folder in place.parents if (folder / JOURNAL).is_file()), None)
     first_part = place.relative_to(enclosing_run).parts[0] if enclosing_run is not None else ""
@@ -72,7 +75,7 @@ def check_location(runs: Path, name: str) -> None:
 
 
 def is_run(folder: Path) -> bool:
-    """Whether a folder is that of a started run; follows links."""
+    """Whether a folder contains a run that has started. Links are followed."""
     return (folder / STATE).is_file()
 
 
@@ -102,7 +105,7 @@ class LocalStore:
         return str(self.path)
 
     def create_run(self, name: str, *, shared: bool) -> LocalRun:
-        """Return a run to start; its folder is created if missing. Raises PathRefused for a link."""
+        """Return a run to start. Create its folder if it is missing. Raises PathRefused for a link."""
         return LocalRun(create_run_folder(self.path, name, shared=shared))
 
     def open_run(self, name: str) -> LocalRun:
@@ -110,7 +113,7 @@ class LocalStore:
         return LocalRun(find_run_folder(self.path, name))
 
     def list_runs(self) -> Iterator[tuple[str, LocalRun | Exception]]:
-        """Yield the runs that have started, or the error of one that cannot be read."""
+        """Yield the name of each run that has started, with the run, or with the error if the run cannot be read."""
         runs = self.path.resolve()
         for name, kind in ConfinedFolder(runs, links=True).entries() if runs.is_dir() else []:
             if kind == "link" and is_run(runs / name):
@@ -124,7 +127,7 @@ class LocalStore:
                     yield name, error
 
     def overview(self, status: str = "", most: int = 0) -> list[RunListing]:
-        """Return the newest runs. Reads all of them, since a folder has no other order."""
+        """Return the newest runs. Reads all runs, since a folder does not list them by age."""
         lines = [_run_listing(name, run) for name, run in self.list_runs()]
         lines.sort(key=lambda line: line.started_at, reverse=True)
         return [line for line in lines if status in ("", line.status)][: most or None]
@@ -142,11 +145,11 @@ class LocalStore:
         return is_run(self.path / name)
 
     def run_location(self, name: str) -> str:
-        """Return the location of that run, even if it no longer exists."""
+        """Return the location of a run, even if the run no longer exists."""
         return str(self.path.resolve() / name)
 
     def command_argument(self, name: str, project: Path) -> str:
-        """Return the argument for that run in a command that is run in the project."""
+        """Return the argument that names the run in a command executed in `project`."""
         return format_run_argument(self.path.resolve() / name, project)
 
 

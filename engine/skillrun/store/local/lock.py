@@ -1,7 +1,7 @@
-"""One process per run: a lock that the operating system releases when its holder dies, and a note of the holder.
+"""Lets only one process at a time evaluate a run, by a lock that the operating system releases if the holder dies.
 
-The lock is on a file and on the run's folder: removing the file does not allow a second process, and the first one
-notices before it writes again.
+A note names the holder. Both a file and the run's folder are locked. If the file is removed, a second process still
+cannot lock the run, and the holder notices the removal before it writes again.
 """
 
 import contextlib
@@ -28,11 +28,11 @@ ENGINE_FOLDER: Final = ".run"
 LOCK: Final = ".run/lock"
 OWNER: Final = ".run/owner.json"
 LONGEST: Final = 1_000_000  # bytes of the note, which includes the command line
-LOCK_TIMEOUT: Final = 0.2  # seconds: a process that only checks the lock releases it at once
+LOCK_TIMEOUT: Final = 0.2  # seconds; a process that only checks the lock holds it for less
 LOCKS_UNSUPPORTED: Final = frozenset(
     {errno.EBADF, errno.EINVAL, errno.EISDIR, errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS}
 )
-"""Errors of network file systems that cannot lock folders: only the file is locked there."""
+"""Errors of network file systems that cannot lock folders. On these, only the file is locked."""
 
 
 class LockGuard:
@@ -56,7 +56,7 @@ class LockGuard:
             raise self._lost_error()
 
     def _is_in_place(self) -> bool:
-        """Whether the lock is in place, and so the folder: normally the only check before a call."""
+        """Whether the lock file, and therefore the folder, is in its place. Normally the only check before a call."""
         try:
             status = os.stat(self._path, follow_symlinks=False)  # noqa: PTH116 (twice as fast as that of a Path)
         except OSError:
@@ -107,8 +107,10 @@ class LocalLease:
 
     @contextlib.contextmanager
     def hold(self) -> Iterator[LockGuard]:
-        """Hold the lock of the run, and guard its folder. Raises SkillrunError, naming the holder, if it is held;
-        PathRefused for links."""
+        """Hold the lock of the run, and guard the run's folder.
+
+        Raises SkillrunError, which names the holder, if another process holds the lock. Raises PathRefused for links.
+        """
         folder = self._folder
         with contextlib.ExitStack() as opened:
             itself = folder.open_descriptor()
@@ -123,7 +125,7 @@ class LocalLease:
             guard = LockGuard(folder, lock)
             guard.check()
             folder.stat_file(OWNER)
-            with contextlib.suppress(OSError):  # it only identifies the holder
+            with contextlib.suppress(OSError):  # the note only identifies the holder
                 write_atomic(folder, OWNER, json.dumps(_owner_record(), indent=2) + "\n")
             previous_guard, folder.guard = folder.guard, guard
             try:
@@ -134,19 +136,19 @@ class LocalLease:
                 folder.guard = previous_guard
 
     def is_held(self) -> bool:
-        """Whether a process holds this run now; changes nothing. True if only its owner may check."""
+        """Whether a process holds this run now. True if only the run's owner may check. Changes nothing."""
         folder = self._folder
         try:
             lock = folder.open(LOCK)
         except PermissionError:
             return True
-        except FileNotFoundError:  # it may have been removed while held
+        except FileNotFoundError:  # the file may have been removed while locked
             return _is_locked(folder.open_descriptor())
         return _is_locked(lock) or _is_locked(folder.open_descriptor())
 
 
 def ensure_engine_folder(folder: ConfinedFolder) -> None:
-    """Create `.run` if missing, private to its owner. Raises SkillrunError if it belongs to another user."""
+    """Create `.run` if it is missing, private to its owner. Raises SkillrunError if another user owns the run."""
     _check_owner(folder, ".")
     folder.make_folder(ENGINE_FOLDER, PRIVATE_MODE)
     _check_owner(folder, ENGINE_FOLDER)
@@ -185,7 +187,7 @@ def held_error(folder: ConfinedFolder) -> SkillrunError:
 
 
 def _try_lock(descriptor: int) -> bool:
-    """Try to lock; waits briefly for processes that only check the lock."""
+    """Try to lock, and return whether that succeeded. Waits briefly for processes that only check the lock."""
     until = time.monotonic() + LOCK_TIMEOUT
     while True:
         try:

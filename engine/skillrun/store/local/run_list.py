@@ -9,7 +9,7 @@ STATE: Final = "state.md"  # every run that has started has it
 
 
 def newest_first(folder: Path) -> list[str]:
-    """Return the names of the runs in a folder, the last changed first, without links."""
+    """Return the names of the runs in a folder, the most recently changed first. Links are left out."""
     states = [path / STATE for path in folder.iterdir() if not path.is_symlink()] if folder.is_dir() else []
     states = sorted((path for path in states if path.is_file()), key=lambda path: path.stat().st_mtime, reverse=True)
     return [path.parent.name for path in states]

@@ -1,4 +1,4 @@
-"""The key that seals a user's runs on this machine, in the user's data folder. Knows nothing of what is sealed."""
+"""The key that seals a user's runs on this machine. It is stored in the user's data folder."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def read_signing_key() -> bytes | None:
 
 
 def key_trouble() -> str:
-    """Return why the user's key cannot be used; empty if it can, or does not exist."""
+    """Return why the user's key cannot be used; empty if it is usable or does not exist."""
     try:
         read_signing_key()
     except OSError as error:
@@ -42,7 +42,7 @@ def key_trouble() -> str:
 
 
 def ensure_signing_key() -> bytes:
-    """Return the user's key, created if missing. Raises OSError if it cannot be stored."""
+    """Return the user's key, and create it if it is missing. Raises OSError if it cannot be stored."""
     key = read_signing_key()
     if key is not None:
         return key
@@ -73,7 +73,7 @@ def key_folder() -> Path:
 
 
 def _read(tree: ConfinedFolder) -> bytes | None:
-    """Read the key. It may have a second name in the same folder, left by a killed creation."""
+    """Read the key. The file may have a second name in the same folder, if its creation was killed."""
     path = tree.path / KEY
     with tree.open_parent(KEY) as (folder, leaf):
         try:

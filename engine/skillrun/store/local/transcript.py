@@ -31,7 +31,7 @@ class LocalTranscript:
     what = f"the transcript ({TRANSCRIPT})"
 
     def __init__(self, folder: ConfinedFolder) -> None:
-        """Open it in the run's folder. Raises PathRefused if the file is a link or not a regular file."""
+        """Open the transcript in the run's folder. Raises PathRefused if the file is a link or not a regular file."""
         self._folder = folder
         self._file: int | None = None
         self._flush: asyncio.TimerHandle | None = None
@@ -46,7 +46,7 @@ class LocalTranscript:
             self._error = error
 
     def write_event(self, event: Event) -> None:
-        """Raises the error if the file could not be opened, or an earlier line could not be written."""
+        """Add an event. Raises an error if the file could not be opened, or an earlier line could not be written."""
         if self._error is not None:
             raise self._error
         self._lines.append(format_event_line(event) + "\n")
@@ -62,7 +62,7 @@ class LocalTranscript:
         self._lines += [f"{line}\n" for line in lines]
 
     def _write(self) -> None:
-        """Write the pending events; an error is kept for the next caller, because none waits for this write."""
+        """Write the pending events. An error is kept for the next caller, because no caller waits for this write."""
         self._flush = None
         data, self._lines = "".join(self._lines).encode(), []
         try:
@@ -73,7 +73,7 @@ class LocalTranscript:
             self._error = error
 
     def close(self) -> Exception | None:
-        """Write the remaining events; returns the error if some could not be written."""
+        """Write the remaining events. Return the error if some could not be written."""
         if self._flush is not None:
             self._flush.cancel()
         self._write()
@@ -83,8 +83,10 @@ class LocalTranscript:
 
 
 def read_events(folder: ConfinedFolder, *, follow: bool = False) -> Iterator[Record]:
-    """Yield the transcript, oldest first; with `follow`, continue until the run ends. Lines without an event are left
-    out. If a line never ends, the rest is not read, and the last event reports it.
+    """Yield the events of the transcript, oldest first. With `follow`, continue until the run ends.
+
+    Lines without a valid event are left out. If a line never ends, the rest is not read, and the last event reports
+    this.
     """
     try:
         yield from filter(None, map(parse_event_line, read_lines(folder, follow=follow)))
@@ -99,8 +101,10 @@ class EndlessLine(SkillrunError):
 
 
 def read_lines(folder: ConfinedFolder, *, follow: bool = False) -> Iterator[bytes]:
-    """Yield the lines of the transcript without newlines; with `follow`, continue until the run ends. A truncated line
-    is left out. Raises PermissionError, EndlessLine."""
+    """Yield the lines of the transcript without newlines. With `follow`, continue until the run ends.
+
+    A truncated last line is left out. Raises PermissionError, EndlessLine.
+    """
     try:
         file = os.fdopen(folder.open(TRANSCRIPT), "rb", buffering=0)
     except FileNotFoundError:
@@ -113,7 +117,9 @@ def read_lines(folder: ConfinedFolder, *, follow: bool = False) -> Iterator[byte
                 *whole, rest = (rest + chunk).split(b"\n") if b"\n" in chunk else (rest + chunk,)
                 yield from whole
                 if len(rest) > LONGEST:
-                    text = f"{TRANSCRIPT} has a line of more than {LONGEST:,} bytes, which is invalid; it ends here"
+                    text = (
+                        f"{TRANSCRIPT} has a line of more than {LONGEST:,} bytes, which is invalid; the rest is unread"
+                    )
                     raise EndlessLine(text)
             if not is_held:
                 return

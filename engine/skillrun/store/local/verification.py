@@ -1,8 +1,8 @@
-"""Verifies a journal before it is opened: its structure, its chain, its witness. Changes nothing.
+"""Verifies the structure, chain and witness of a journal before the journal is opened. Changes nothing.
 
 The witness is a line in a separate file: the number of durable records, the head of their chain, and a checksum of
-both. It counts only records that were synced before, so it may lag the journal but is never ahead of it. A damaged
-witness is ignored: a journal with an intact chain is read without it, with a warning.
+both. It counts only records that were synced before, so it may count fewer records than the journal has, but never
+more. If the witness is damaged, a journal with an intact chain is still read, with a warning.
 """
 
 import contextlib
@@ -48,7 +48,7 @@ class JournalShortened(SkillrunError):
 
 
 def format_witness(index: Index) -> bytes:
-    """Return the line with the number of durable records and the link of the last one."""
+    """Return the witness: the number of durable records, the chain hash of the last one, and a checksum."""
     line = b"%020d %s" % (index.count, index.chain.hex().encode())
     return b"%s %08x\n" % (line, crc32(line))
 
@@ -56,8 +56,8 @@ def format_witness(index: Index) -> bytes:
 def check_journal_files(folder: ConfinedFolder) -> bool:
     """Whether a journal exists. Raises PathRefused if a file that SQLite would open is a link or not a regular file.
 
-    SQLite opens files by name, so the names are checked first. No other user can replace them in a folder that is
-    private to its owner.
+    SQLite opens files by name, so the files are checked first. No other user can replace the files meanwhile, because
+    their folder is private to its owner.
     """
     for suffix in DATABASE_SUFFIXES:
         folder.stat_file(JOURNAL + suffix)
@@ -65,7 +65,7 @@ def check_journal_files(folder: ConfinedFolder) -> bool:
 
 
 class Witness(NamedTuple):
-    """The number of durable records, and the link of the last one; a damaged witness has neither."""
+    """The number of durable records, and the chain hash of the last one. A damaged witness has neither."""
 
     records: int = 0
     chain: str = ""
@@ -84,7 +84,7 @@ def read_witness(folder: ConfinedFolder) -> Witness | None:
 
 
 def witness_warning(folder: ConfinedFolder, witness: Witness | None, index: Index) -> str:
-    """Return a warning for a journal that was read without its damaged witness; empty for any other."""
+    """Return a warning if the damaged witness of a journal was ignored; empty if not."""
     if witness is None or not witness.is_damaged:
         return ""
     place = folder.path / WITNESS
@@ -108,13 +108,14 @@ def copy_journal(folder: ConfinedFolder, target: Path) -> Path:
 def verify(
     path: Path, witness: Witness | None, place: Path, on_row: Callable[[JournalRow], object] = lambda _row: None
 ) -> Index:
-    """Read the whole journal at `path` and compare it with its chain and the witness; `place` is its original path.
+    """Read the whole journal at `path`, and compare it with its chain and the witness.
 
-    Passes every row to `on_row`. Raises one of the errors above.
+    `place` is the original path of the journal, for messages. Passes every row to `on_row`. Raises JournalDamaged,
+    JournalNewer, JournalOlder or JournalShortened.
     """
     count = witness.records if witness is not None else 0
     if not path.exists():
-        raise JournalShortened(f"{place} is missing: {count} acknowledged records", RESTORE_HINT)
+        raise JournalShortened(f"{place} is missing, with {count} acknowledged records", RESTORE_HINT)
     with path.open("rb") as file:
         header = file.read(512)
     if len(header) < 512:  # SQLite would treat a stub as a new database and delete its log
@@ -141,9 +142,9 @@ def verify(
 
 
 def _read(path: Path, place: Path, index: Index, witnessed: int, on_row: Callable[[JournalRow], object]) -> bytes:
-    """Fill the index from the chained records; returns the link of the witnessed one."""
+    """Fill the index from the chained records. Return the chain hash of record number `witnessed`."""
     log, shared = (path.with_name(path.name + suffix) for suffix in ("-wal", "-shm"))
-    # Without a log no process is writing, and an immutable database is read without creating one.
+    # Without a log, no process is writing, and reading the database as immutable creates no log.
     mode = "mode=ro" if log.exists() and log.stat().st_size else "mode=ro&immutable=1"
     had_shared = shared.exists()
     head = NO_CHAIN
@@ -193,7 +194,7 @@ def _check_schema(path: Path, database: sqlite3.Connection) -> None:
 
 
 def _check_pages(path: Path, database: sqlite3.Connection) -> None:
-    """Check for damage that the records do not show and that breaks the next write: free pages, pages used twice."""
+    """Check for damage that the records do not show but that breaks the next write, such as pages used twice."""
     (result,) = database.execute("PRAGMA quick_check(1)").fetchone()
     if result != "ok":
         raise JournalDamaged(f"{path} is damaged: {result}", RESTORE_HINT)

@@ -217,7 +217,7 @@ def test_addresses_in_test_cases_are_renamed_too(project: Project, tmp_path: Pat
         (CONFIG, "usual:", "us¦ual:", "x", "known only during a run"),
         (CONFIG, "limit: 2", "li¦mit: 2", "x", "a key of the language"),
         ("roles/clerk.md", "model: fast", "model: fa¦st", "x", "not declared in this project"),
-        (NOTIFY, "run: notice", "run: no¦tice", "x", "a workflow is named after its file"),
+        (NOTIFY, "run: notice", "run: no¦tice", "x", "the name of a workflow is also the name of its file"),
     ],
 )
 def test_an_incomplete_or_invalid_rename_is_refused(

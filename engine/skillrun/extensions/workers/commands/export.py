@@ -16,9 +16,10 @@ from skillrun.syntax.diagnostics import UsageError
 
 
 def copy_run(run: StoredRun, target: Store, name: str) -> StoredRun:
-    """Copy a run to another store under this name; the original stays. Both runs are held meanwhile.
+    """Copy a run to another store under this name, and leave the original unchanged. Holds both runs while copying.
 
-    Raises UsageError if the name is taken, SkillrunError if another process holds the run or it cannot be read.
+    Raises UsageError if the name is taken. Raises SkillrunError if another process holds the run, or if the run cannot
+    be read.
     """
     run.check()
     run.check_engine_files()
@@ -39,7 +40,7 @@ def copy_run(run: StoredRun, target: Store, name: str) -> StoredRun:
                 raise error
             files, source_files = copy.data(copied_journal, shared=shared).files, run.data().files
             run.copy_files(files)
-            for path in source_files.matching(f"{INBOX}/*"):  # answers that the run has not taken yet
+            for path in source_files.matching(f"{INBOX}/*"):  # answers that the run has not read yet
                 files.write(path, source_files.read(path))
             copy.apply_permissions(shared=shared)
     return copy
@@ -56,7 +57,7 @@ def export(run: str, name: str, runs: Path, json: bool) -> int:
     return _print_copied_run(run, copy.location, json=json)
 
 
-@click.command("import", help="Copy a run to the store. FOLDER is its path, or its name in the runs folder.")
+@click.command("import", help="Copy a run to the store. FOLDER is the path of the run, or its name in the runs folder.")
 @click.argument("folder")
 @click.option("--name", default="", metavar="SLUG", help="Name of the copy. Default: the folder's name.")
 @options.runs_folder

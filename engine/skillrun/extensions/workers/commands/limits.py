@@ -1,4 +1,4 @@
-"""`skillrun worker limits`: limit the parallel calls to a provider over all workers of a store."""
+"""`skillrun worker limits`: limit the parallel calls of all workers of a store to a provider."""
 
 from __future__ import annotations
 

@@ -28,10 +28,13 @@ class OpenStore:
     roster: Roster
     database: Database
     lease: float
-    """Seconds."""
+    """The duration of a lease, in seconds."""
 
     def requeue(self, name: str) -> bool:
-        """Queue a waiting run for the workers. False for a run that was never submitted, or that has ended."""
+        """Queue a run for the workers, and return whether it was queued.
+
+        A run is not queued if it was never submitted, is already queued, has completed, or was cancelled.
+        """
         from skillrun.extensions.workers.dispatch import Dispatcher
 
         due = self.queue.requeue(name)
@@ -45,13 +48,16 @@ class OpenStore:
         return True
 
     def slots(self) -> LeasedSlots:
-        """The limits of parallel calls that all workers of the store share."""
+        """Return the limits on parallel calls that all workers of the store share."""
         return _slots(self)
 
 
 @cache
 def open_store(url: str, lease: float = 0) -> OpenStore:
-    """Open a store, once per process, with leases of this many seconds (0: the default). Raises SkillrunError."""
+    """Open a store with leases of `lease` seconds (0: the default). Further calls return the same store.
+
+    Raises SkillrunError.
+    """
     database = open_database(url)
     from skillrun.extensions.workers.postgres.migrations import check_version
     from skillrun.extensions.workers.postgres.queue import RunQueue
@@ -66,7 +72,7 @@ def open_store(url: str, lease: float = 0) -> OpenStore:
 
 @cache
 def open_database(url: str) -> Database:
-    """Open the database of a store of any version. Raises SkillrunError."""
+    """Open the database of a store, whatever the store's version. Raises SkillrunError."""
     if not url.startswith(("postgresql://", "postgres://")):
         raise UsageError("the store URL is not a Postgres URL", "use postgresql://user@host:5432/database")
     try:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 EXCLUDED_OPTIONS: Final = frozenset(
     {RESUME_PARAMETER, "dry_run", "interactive", "script", "share", "runs", "trust_project", "quiet"}
 )
-"""Options of a workflow that `submit` does not take: they need a terminal or this machine."""
+"""Workflow options that `submit` does not accept, because they need a terminal or this machine."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def submit(workflow: str, arguments: tuple[str, ...]) -> int:
     queue_options = QueueOptions(values.pop("queue") or DEFAULT_QUEUE, values.pop("priority"), values.pop("start"))
     store = open_store(options.require_store_url())
     commits = _take_remote_inputs(workflow, values)
-    # The worker that executes the run decides about keys and trust.
+    # Keys and trust are checked by the worker that executes the run.
     left_out = {"dry_run": True, "interactive": False, "script": None, "share": False, "trust_project": False}
     chosen = {**values, **left_out, "runs": Path("runs")}
     job = build_run_request(workflow, chosen, out, remote_paths={name: each.path for name, each in commits.items()})
@@ -67,7 +67,7 @@ def submit(workflow: str, arguments: tuple[str, ...]) -> int:
 
 
 def submit_command(workflow: str) -> click.Command:
-    """Return the workflow's command with the options that `submit` takes."""
+    """Return the command of the workflow, with the options that `submit` accepts."""
     more = [
         click.Option(
             ["--queue"], type=options.QueueNameType(), metavar="NAME", help="Queue to use. Default: `default`."
@@ -87,7 +87,10 @@ def submit_command(workflow: str) -> click.Command:
 
 
 def _take_remote_inputs(workflow: str, values: dict[str, Any]) -> dict[str, Commit]:
-    """Remove the inputs given as URL@COMMIT from `values`, and return their commits. Raises UsageError."""
+    """Clear the inputs in `values` that are given as URL@COMMIT, and return their commits by input name.
+
+    Raises UsageError for an invalid URL.
+    """
     from skillrun.extensions.workers.commit import Commit, is_remote
 
     found = {}
@@ -100,7 +103,7 @@ def _take_remote_inputs(workflow: str, values: dict[str, Any]) -> dict[str, Comm
 
 
 def _portable_inputs(request: RunRequest, commits: Mapping[str, Commit], bundle: Bundle) -> dict[str, Any]:
-    """Return the inputs with paths relative to the project. Raises UsageError for a path that is not sent."""
+    """Return the inputs, with paths relative to the project. Raises UsageError if the files of a path are not sent."""
     project, paths = current_project().resolve(), {}
     for field in path_inputs(request.loaded.program.workflow):
         if field.name in commits or not request.inputs.get(field.name):
@@ -109,7 +112,7 @@ def _portable_inputs(request: RunRequest, commits: Mapping[str, Commit], bundle:
         path = Path(os.path.normpath(project / value))
         if not path.is_relative_to(project):
             hint = "move it into the project, or use a repository: https://host/name.git@COMMIT"
-            raise UsageError(f"`{field.name}` is `{value}`, which is outside of the project and is not sent", hint)
+            raise UsageError(f"`{field.name}` is `{value}`, which is outside of the project and cannot be sent", hint)
         name = path.relative_to(project).as_posix()
         if name != "." and not any(f"{each}/".startswith(f"{name}/") for each in bundle.names):
             hint = "git ignores it, its name matches a secret, or it contains no files"
@@ -135,7 +138,7 @@ def _submit_run(
     _enqueue(store, name, program.workflow.name, request, bundle, queue_options)
     out.line(f"submitted {name}: {len(bundle.names)} files of the project, {bundle.size / 1000:,.0f} KB")
     for each in commits.values():
-        out.line(f"a worker fetches {each.url} at {each.sha[:12]}: at most {LARGEST / 1e6:,.0f} MB")
+        out.line(f"a worker will fetch {each.url} at {each.sha[:12]} (at most {LARGEST / 1e6:,.0f} MB)")
     out.line(f"next: `skillrun logs -f {name}`, `skillrun show {name}`, `skillrun cancel {name}`")
     if queue != DEFAULT_QUEUE and not store.roster.has_worker_for(queue):
         out.note(f"no worker serves the queue `{queue}` now; `skillrun worker --queue {queue}` starts one")
@@ -162,7 +165,7 @@ def _build_submission(job: RunRequest, commits: Mapping[str, Commit], inputs: di
 def _enqueue(
     store: OpenStore, name: str, workflow: str, request: RunSubmission, bundle: Bundle, queue_options: QueueOptions
 ) -> None:
-    """Queue the run and wake a worker. If it cannot be queued, its name is released."""
+    """Queue the run and wake a worker. If the run cannot be queued, release its name."""
     from skillrun.extensions.workers.dispatch import Dispatcher
 
     queue, priority, seconds = queue_options.queue, queue_options.priority, queue_options.start.total_seconds()

@@ -32,7 +32,7 @@ FILE_URLS: Final = click.option(
     cls=CommandGroup,
     invoke_without_command=True,
     subcommand_metavar="[COMMAND [ARGS]...]",
-    help="Run a worker: execute queued runs until SIGTERM or Ctrl-C, which return unfinished runs to the queue.",
+    help="Run a worker: execute queued runs until SIGTERM or Ctrl-C, then return unfinished runs to the queue.",
 )
 @click.option(
     "--runs", "most", type=click.IntRange(1, 200), default=10, metavar="N", help="Maximum number of runs at a time."
@@ -50,13 +50,13 @@ FILE_URLS: Final = click.option(
     type=click.FloatRange(2, 3600),
     default=30,
     metavar="SECONDS",
-    help="Seconds without a heartbeat until other workers take over a run.",
+    help="Seconds without a heartbeat after which other workers take over a run.",
 )
 @click.option(
     "--metrics",
     default="",
     metavar="[HOST]:PORT",
-    help="Serve /metrics (Prometheus) and /healthz at this address. Without a host, only on this machine.",
+    help="Serve /metrics (Prometheus) and /healthz at this address. Without a host, only this machine can connect.",
 )
 @FILE_URLS
 @options.store
@@ -91,7 +91,7 @@ def worker(
 
 
 def _serve_metrics(address: str, store: OpenStore, most: int, out: Output) -> Metrics:
-    """Start serving a worker's metrics at an address, and return them."""
+    """Create the metrics of a worker, serve them at an address, and return them."""
     try:
         from skillrun.extensions.workers.metrics import Metrics, parse_address, start_server
     except ImportError as error:
@@ -123,7 +123,7 @@ def once(run: str, file_urls: bool) -> int:
     return outcome.exit_code
 
 
-@click.command(help="Cancel RUN in the store, on any worker. Keeps its results so far.")
+@click.command(help="Cancel RUN in the store, whichever worker executes it. Its results so far are kept.")
 @click.argument("run", shell_complete=completers.runs)
 @options.store
 def cancel(run: str) -> int:
@@ -146,7 +146,7 @@ def build_worker_host(store: OpenStore, say: Callable[[str], None], *, file_urls
 
 
 def _load_workflow(project: Path, workflow: str) -> LoadedWorkflow:
-    """Load the workflow of an unpacked project. Raises SkillrunError with its first problem."""
+    """Load a workflow from an unpacked project. Raises SkillrunError with the first problem of an invalid workflow."""
     loaded = load_from_project(project, workflow)
     if isinstance(loaded, LoadedWorkflow):
         return loaded

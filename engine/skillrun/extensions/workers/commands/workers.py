@@ -1,4 +1,4 @@
-"""`skillrun worker list`: list the workers of a store, their runs, and lost workers."""
+"""`skillrun worker list`: list the workers of a store, the runs that each executes, and lost workers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,9 @@ def workers(json: bool) -> int:
     lost = [each for each in seen if each.status == "lost"]
     if lost:
         names = ", ".join(each.name for each in lost)
-        out.note(f"no heartbeat: {names}; other workers take over their runs, and `skillrun worker` starts a worker")
+        out.note(
+            f"no heartbeat from {names}; other workers take over their runs, and `skillrun worker` starts a worker"
+        )
     for run, reason in released.items():
         out.note(f"`{run}` was declined by {reason}")
     for queue, number in unserved.items():

@@ -53,7 +53,8 @@ def edit(run: str, file: str, wanted: bool, runs: Path) -> int:
     except EditConflict as error:
         kept = _save_own_version(Path(file).name, after)
         raise SkillrunError(
-            f"{file} was changed by another user meanwhile, and their version stays", f"your version is in {kept}"
+            f"{file} was changed by another user meanwhile; the other user's version stays",
+            f"your version is in {kept}",
         ) from error
     except SkillrunError as error:
         kept = _save_own_version(Path(file).name, after)
@@ -66,7 +67,7 @@ def edit(run: str, file: str, wanted: bool, runs: Path) -> int:
 
 
 @click.command(
-    help="Download the files of RUN into DIR. Default: a folder with the run's name. Keeps files changed there."
+    help="Download the files of RUN into DIR. Default: a folder with the run's name. Files that you changed there stay."
 )
 @click.argument("run", shell_complete=completers.runs)
 @click.argument("folder", metavar="[DIR]", default=None, required=False, type=click.Path(path_type=Path))
@@ -86,7 +87,7 @@ def pull(run: str, folder: Path | None, runs: Path, json: bool) -> int:
 
 
 @click.command(
-    help="Upload the files that you changed in DIR to RUN: all of them, or none if one has changed in the store."
+    help="Upload the files that you changed in DIR to RUN. If one has changed in the store, nothing is uploaded."
 )
 @click.argument("run", shell_complete=completers.runs)
 @click.argument("folder", metavar="[DIR]", default=None, required=False, type=click.Path(path_type=Path))
@@ -125,7 +126,7 @@ def push(run: str, folder: Path | None, wanted: bool, runs: Path, json: bool) ->
 
 
 def _open_run_edits(run: str, runs: Path, file: str = "") -> tuple[OpenStore, RunEdits]:
-    """Open the store and the files of a run in it. Raises UsageError for a run in a local folder."""
+    """Open the store, and the files of one of its runs for editing. Raises UsageError for a run in a local folder."""
     url = options.store_url()
     path = options.run_folder_path(run, runs)
     if not url or "/" in run:
@@ -144,7 +145,7 @@ def _working_copy(store: OpenStore, run: str, folder: Path) -> WorkingCopy:
 
 
 def _save_own_version(name: str, content: bytes) -> Path:
-    """Save the user's version in the current folder, under a name that is not taken."""
+    """Save the user's version in the current folder under a free name, and return its path."""
     from skillrun.store.artifact_names import variant_names
 
     for candidate in variant_names(name):
@@ -164,4 +165,6 @@ def _requeue_on_request(store: OpenStore, run: str, out: Output, *, wanted: bool
     if store.requeue(run):
         out.line("queued the run for a worker")
     else:
-        out.note(f"`{run}` was not queued: it is running, has ended, or was not submitted; see `skillrun show {run}`")
+        out.note(
+            f"`{run}` was not queued: it is already queued, has ended, or was not submitted; see `skillrun show {run}`"
+        )

@@ -1,6 +1,6 @@
-"""Connections to a Postgres store, with errors for a store that is unavailable, incompatible or not initialized.
+"""Connects to a Postgres store, and reports a store that is unavailable, incompatible or not initialized.
 
-Each statement is a transaction. Knows nothing of runs.
+Each statement is a separate transaction. This module knows nothing about runs.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from skillrun.syntax.diagnostics import SkillrunError
 T = TypeVar("T")
 Rows = list[tuple[Any, ...]]
 
-MIN_VERSION: Final = 14  # of Postgres
-VERSION_HINT: Final = f"a store needs PostgreSQL {MIN_VERSION} or newer; check its URL"
+MIN_VERSION: Final = 14  # the oldest supported Postgres
+VERSION_HINT: Final = f"a store needs PostgreSQL {MIN_VERSION} or newer; check the store's URL"
 INCOMPATIBLE_SERVERS: Final = ("-YB-", "Redshift", "Greenplum")
-"""Parts of the version text of servers that claim to be PostgreSQL."""
+"""Texts in the version of a server that claims to be PostgreSQL but is incompatible."""
 OTHER_PROTOCOL_ERRORS: Final = ("invalid response to SSL negotiation", "expected authentication request from server")
-"""Parts of driver errors for servers with another protocol."""
+"""Texts in the driver's error for a server that does not use Postgres's protocol."""
 CONNECT_TIMEOUT: Final = 5  # seconds
 MAX_CONNECTIONS: Final = 8  # connections of one process
 KEEPALIVE_OPTIONS: Final = {
@@ -36,13 +36,13 @@ KEEPALIVE_OPTIONS: Final = {
     "tcp_user_timeout": 10_000,
 }
 """Timeouts that detect dead connections, for example after a network failure."""
-FIRST_RETRY_SECONDS: Final = 0.05  # seconds before the first retry; doubled for each further one
-LONGEST: Final = 1.0  # seconds between retries
+FIRST_RETRY_SECONDS: Final = 0.05  # seconds before the first retry; doubled before each further retry
+LONGEST: Final = 1.0  # maximum seconds between retries
 logging.getLogger("psycopg.pool").setLevel(logging.CRITICAL)  # callers report connection errors
 
 
 class StoreUnavailable(SkillrunError):
-    """The store does not answer; whether the last statement was executed is unknown."""
+    """The store does not answer. It is unknown whether the last statement was executed."""
 
 
 class StoreRefused(SkillrunError):
@@ -53,7 +53,10 @@ class Database:
     """A connection pool for a store. Thread-safe."""
 
     def __init__(self, url: str, *, most: int = MAX_CONNECTIONS) -> None:
-        """Raises StoreUnavailable without a connection, and StoreRefused if `url` is not a Postgres server."""
+        """Connect to the store.
+
+        Raises StoreUnavailable if there is no connection, and StoreRefused if the server is not Postgres or is too old.
+        """
         self.location = describe_url(url)
         self.on_statement: Callable[[float], None] = _ignore_duration
         """Called after each statement, with its duration in seconds."""
@@ -73,7 +76,7 @@ class Database:
         )
 
     def _check(self, connection: psycopg.Connection[Any]) -> None:
-        """Raises StoreRefused for servers that only use Postgres's protocol, and for versions that are too old."""
+        """Raises StoreRefused if the server only uses the protocol of Postgres, or if its version is too old."""
         row = connection.execute("SELECT version()").fetchone()
         version = str(row[0]) if row else ""
         if not version.startswith("PostgreSQL ") or any(name in version for name in INCOMPATIBLE_SERVERS):
@@ -94,7 +97,10 @@ class Database:
         return found
 
     def retry(self, work: Callable[[], T], seconds: float) -> T:
-        """Return the result of `work`, retried for `seconds` while the store is unavailable; must be idempotent."""
+        """Return the result of `work`, which must be idempotent.
+
+        While the store is unavailable, `work` is retried for up to `seconds`.
+        """
         until, pause = time.monotonic() + seconds, FIRST_RETRY_SECONDS
         while True:
             try:
@@ -120,7 +126,7 @@ class Database:
 
 
 def _ignore_duration(_seconds: float) -> None:
-    """The default listener."""
+    """Do nothing. The default of `Database.on_statement`."""
 
 
 class _ErrorTranslator:
@@ -141,21 +147,21 @@ class _ErrorTranslator:
                 hint = "`skillrun store migrate` initializes it"
                 raise StoreRefused(f"{self._place} is not a skillrun store yet", hint) from error
             case errors.InsufficientPrivilege() | errors.InvalidAuthorizationSpecification():
-                hint = "check the user in its URL, and that user's privileges"
+                hint = "check the user in the store's URL, and this user's privileges"
                 raise StoreRefused(f"{self._place} denied access: {words}", hint) from error
             case errors.InvalidCatalogName():
                 raise StoreRefused(f"{self._place} does not exist: {words}", "create the database") from error
             case psycopg.OperationalError() if any(sign in words for sign in OTHER_PROTOCOL_ERRORS):
                 raise StoreRefused(f"the server of {self._place} is not PostgreSQL: {words}", VERSION_HINT) from error
             case psycopg.OperationalError() | psycopg.InterfaceError():
-                hint = "check that it is running, and check its URL; committed data is kept"
+                hint = "check that the server is running, and check the store's URL; committed data is kept"
                 raise StoreUnavailable(f"{self._place} does not answer: {words}", hint) from error
             case _:
                 raise StoreRefused(f"{self._place} rejected the statement: {words}", "nothing was changed") from error
 
 
 def describe_url(url: str) -> str:
-    """Describe the store without its password."""
+    """Return a description of the store without the password. Raises StoreRefused for an invalid URL."""
     parts: dict[str, Any] = {}
     with suppress(psycopg.ProgrammingError):
         parts = conninfo_to_dict(url)

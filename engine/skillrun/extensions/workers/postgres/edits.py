@@ -1,6 +1,7 @@
-"""Lets users edit the files of a run in a store: several files at once, all or none.
+"""Lets users edit the files of a run in a store.
 
-Replaces only versions that the user has seen. The run treats the changes as manual edits.
+Several files are written together, all or none. Only versions that the user has seen are replaced. The run treats the
+changes as manual edits.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class Edit:
 
 
 class EditConflict(SkillrunError):
-    """Files that changed after the user read them; nothing was written."""
+    """Some files have changed since the user read them. Nothing was written."""
 
     def __init__(self, names: list[str]) -> None:
         self.names = names
@@ -59,7 +60,7 @@ class RunEdits:
         self._row = row
 
     def list_files(self) -> dict[str, str]:
-        """Return the hashes of all files by name, except the engine's own."""
+        """Return the hash of each file, keyed by file name. Files of the engine are left out."""
         return dict(self._row.retry(lambda: self._row.database.rows(_LISTED, self._row.values())))
 
     def content(self, sha: str) -> bytes:
@@ -69,7 +70,7 @@ class RunEdits:
     def put(self, edits: Mapping[str, Edit]) -> None:
         """Write these files, all or none.
 
-        Raises EditConflict, PathRefused for a name that users may not write, StoreUnavailable.
+        Raises EditConflict, StoreUnavailable, and PathRefused for a name that users may not write.
         """
         changed: list[str] = []
 

@@ -1,6 +1,7 @@
-"""The files of a run in Postgres: names in rows, contents by hash, each written whole and only for the run's holder.
+"""Stores the files of a run in Postgres: a row for each name, and contents keyed by hash.
 
-The run counts the edits of users, so that the holder notices them and replaces only versions that it has seen.
+A file is written completely or not at all, and only for the holder of the run. The run's row counts edits by users, so
+that the holder notices an edit and replaces only versions that it has seen.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ from skillrun.repository.confined_folder import ConfinedFolder
 from skillrun.store.files import Files, sha256_of
 from skillrun.store.named_files import NamedFiles
 
-REFRESH_SECONDS: Final = 0.2  # seconds between checks for edits of users
+REFRESH_SECONDS: Final = 0.2  # seconds between checks for edits by users
 
-# For the holder: fenced by its epoch, and renews its lease. For a user: counted, so that the holder notices.
+# A write by the holder checks the epoch and renews the lease. A write by a user is counted as an edit.
 _HELD: Final = """
     WITH held AS (
         UPDATE runs SET edits = edits + (NOT %(held)s)::integer, lease_until = CASE
@@ -69,10 +70,10 @@ _CONTENT: Final = "SELECT content FROM blobs WHERE sha = %(sha)s"
 
 
 class PostgresFiles(NamedFiles):
-    """The `Files` of a run in a store. Reads see the run's last write, and later edits of users."""
+    """The `Files` of a run in a store. Reads return the run's last write, or a user's later edit."""
 
     def __init__(self, row: RunRow, other: Callable[[str], ConfinedFolder]) -> None:
-        """`other` opens another run by name, or raises SkillrunError."""
+        """`other` opens the files of another run by name, or raises SkillrunError."""
         super().__init__(Path(row.name))
         self._row, self._seen, self._other = row, -1, other
         self._looked = time.monotonic()
@@ -148,7 +149,7 @@ class PostgresFiles(NamedFiles):
         self._made.add(key)
 
     def _write(self, statement: LiteralString, **values: object) -> tuple[int, bool]:
-        """Execute a write for the run; returns the number of edits so far, and whether the file was written."""
+        """Execute a write for the run. Return the number of edits so far, and whether the file was written."""
         row = self._row
         try:
             found = row.retry(lambda: row.database.rows(statement, row.values(**values)))
@@ -161,7 +162,7 @@ class PostgresFiles(NamedFiles):
 
 
 class _Contents(Mapping[str, bytes]):
-    """Contents by name, each loaded when it is first read."""
+    """The contents of files, keyed by name. Each content is loaded when it is first read."""
 
     def __init__(self, row: RunRow) -> None:
         self._row = row
@@ -190,7 +191,7 @@ def _folders_of(names: Iterable[str]) -> set[str]:
 
 
 def _check_encodable(key: str) -> str:
-    """Return the name. Raises OSError if it cannot be encoded."""
+    """Return the name unchanged. Raises OSError if the name cannot be encoded."""
     try:
         key.encode()
     except UnicodeEncodeError as error:

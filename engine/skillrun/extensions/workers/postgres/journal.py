@@ -1,6 +1,7 @@
-"""The journal and transcript of a run in Postgres: one statement commits, fences, renews the lease and the witness.
+"""Stores the journal and the transcript of a run in Postgres.
 
-Opening it reads all records, checks their chain against the run's row, and keeps them in memory.
+A single statement commits records, checks the fence, and renews the lease and the witness. Opening a journal reads all
+records, checks their chain against the run's row, and keeps the records in memory.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ _READ: Final = "SELECT seq, kind, address, fingerprint, body, chain FROM records
 
 
 class PostgresJournal(MemoryJournal):
-    """A `Journal` in a store. Records of one iteration of the event loop share a statement."""
+    """A `Journal` in a store. A single statement writes all records of an event loop iteration."""
 
     def __init__(self, row: RunRow, rows: Sequence[JournalRow], index: Index, fits: BodyCheck) -> None:
         super().__init__(rows, index, fits)
@@ -142,7 +143,7 @@ class PostgresTranscript:
         self._away: Exception | None = None
 
     def write_event(self, event: Event) -> None:
-        """Raises the error of an earlier event that could not be written."""
+        """Add an event. Raises the error of an earlier event that could not be written."""
         if self._error is not None:
             raise self._error
         self._lines.append(format_event_line(event))
@@ -154,7 +155,7 @@ class PostgresTranscript:
             self._flush = asyncio.get_running_loop().call_later(delay, self._write)
 
     def close(self) -> Exception | None:
-        """Write the remaining events; returns the error if some could not be written."""
+        """Write the remaining events. Return the error if some could not be written."""
         if self._flush is not None:
             self._flush.cancel()
         self._write()
@@ -165,7 +166,7 @@ class PostgresTranscript:
         self._lines += lines
 
     def _write(self) -> None:
-        """Write the pending events; while the store is unavailable, they wait for the next write."""
+        """Write the pending events. If the store is unavailable, keep them for the next write."""
         self._flush = None
         lines, self._lines = self._lines, []
         if not lines or self._error is not None:
@@ -180,12 +181,12 @@ class PostgresTranscript:
 
 
 def read_events(row: RunRow, is_held: Callable[[], bool], *, follow: bool = False) -> Iterator[Record]:
-    """Yield the transcript, oldest first; with `follow`, continue until the run is released."""
+    """Yield the events of the transcript, oldest first. With `follow`, continue until the run is released."""
     return filter(None, map(parse_event_line, read_lines(row, is_held, follow=follow)))
 
 
 def read_lines(row: RunRow, is_held: Callable[[], bool], *, follow: bool = False) -> Iterator[str]:
-    """Yield the stored lines of the transcript, like `read_events`."""
+    """Yield the lines of the transcript, oldest first. With `follow`, continue until the run is released."""
     after = 0
     while True:
         is_followed = follow and is_held()

@@ -1,4 +1,7 @@
-"""The lease of a run in a store: a claim raises the run's epoch, a thread renews it, and every write checks it."""
+"""The lease of a run in a store.
+
+A claim increments the run's epoch, and every write checks the epoch. A thread renews the lease.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +27,7 @@ _CLAIM: Final = """
     WHERE id = %(run)s AND status <> 'cancelled' AND (status <> 'running' OR lease_until < now())
     RETURNING epoch, edits
 """
-# In the same statement, an unfinished submitted run is queued again, and so is a run that was answered while it was
-# about to wait.
+# The same statement queues a submitted run again if it is unfinished, or was answered while it was about to wait.
 _LET_GO: Final = """
     UPDATE runs SET owner = '', lease_until = NULL, ended_at = now(),
            takes = CASE WHEN %(status)s::text = 'new' THEN takes ELSE 0 END,
@@ -44,19 +46,19 @@ _RENEW: Final = """
 
 
 class RunUnavailable(SkillrunError):
-    """A run that cannot be claimed now: another process holds it, or it was cancelled or removed."""
+    """The run cannot be claimed now: another process holds it, or it was cancelled or removed."""
 
 
 def this_process() -> str:
-    """Identify this process as the holder of a run."""
+    """Return a text that identifies this process as the holder of a run."""
     return f"process {os.getpid()} on {platform.node()[:80]}"
 
 
 class PostgresLease:
-    """The `Lease` of a run in a store. A holder that is suspended for longer than the lease may lose the run."""
+    """The `Lease` of a run in a store. A holder that is suspended for longer than the lease lasts may lose the run."""
 
     def __init__(self, row: RunRow, status: Callable[[], str] = lambda: "waiting", owner: str = "") -> None:
-        """`status` returns the status of the run when it is released."""
+        """`status` is called when the run is released, and returns the run's new status."""
         self._row, self._status, self._owner = row, status, owner or this_process()
 
     @contextmanager
@@ -110,11 +112,11 @@ class PostgresLease:
 
 
 class LeaseKeeper:
-    """Renews the leases of a process from a separate thread, so that a busy or blocked event loop loses none."""
+    """Renews the leases of a process in a thread, so that none expires while the event loop is busy or blocked."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._rows: list[RunRow] = []  # a run that was lost and claimed again has two
+        self._rows: list[RunRow] = []  # a run that was lost and claimed again has two rows here
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
 
@@ -143,7 +145,7 @@ class LeaseKeeper:
                 self._renew(rows)
 
     def _renew(self, rows: list[RunRow]) -> None:
-        """Renew all leases with one statement; if the store is unavailable, the next renewal or write tries again."""
+        """Renew all leases with one statement. If the store is unavailable, the next renewal or write tries again."""
         values = {
             "lease": max(row.lease for row in rows),
             "runs": [row.number for row in rows],
@@ -163,6 +165,6 @@ _making = threading.Lock()
 
 
 def get_keeper(database: Database) -> LeaseKeeper:
-    """Return the keeper of this process's leases in a store."""
+    """Return the object that renews this process's leases in a store."""
     with _making:
         return _keepers.setdefault(database, LeaseKeeper(database))

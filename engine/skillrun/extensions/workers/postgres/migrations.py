@@ -1,4 +1,7 @@
-"""Checks the version of a store, and migrates it with numbered SQL files, each applied once, in order."""
+"""Checks the version of a store, and migrates the store with numbered SQL files.
+
+Each file is applied once, in order.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ CREATE TABLE IF NOT EXISTS store_versions (version integer PRIMARY KEY, applied_
 
 
 def load_migrations() -> dict[int, str]:
-    """Return the SQL of each migration by its number."""
+    """Return the SQL of each migration, keyed by number."""
     folder = files("skillrun.extensions.workers.postgres") / "schema"
     found = [file for file in folder.iterdir() if file.name.endswith(".sql")]
     named = {int(file.name.partition("-")[0]): file for file in found}
@@ -25,13 +28,16 @@ def load_migrations() -> dict[int, str]:
 
 
 def applied_versions(database: Database) -> set[int]:
-    """Return the applied migrations; empty for an uninitialized store. Raises StoreUnavailable, StoreRefused."""
+    """Return the numbers of the applied migrations; empty for an uninitialized store.
+
+    Raises StoreUnavailable, StoreRefused.
+    """
     there = database.rows("SELECT to_regclass('store_versions') IS NOT NULL")[0][0]
     return {number for (number,) in database.rows("SELECT version FROM store_versions")} if there else set()
 
 
 def check_version(database: Database) -> None:
-    """Raises StoreRefused unless the store has this program's version; changes nothing."""
+    """Raises StoreRefused unless the store has the version that this program needs. Changes nothing."""
     applied, known = applied_versions(database), load_migrations()
     version, latest = max(applied, default=0), max(known)
     if version > latest:
@@ -46,9 +52,10 @@ def check_version(database: Database) -> None:
 
 
 def migrate(database: Database) -> list[int]:
-    """Migrate a store to this program's version, and return the applied migrations. One process runs at a time.
+    """Migrate a store to this program's version, and return the numbers of the applied migrations.
 
-    Raises StoreRefused, with nothing changed, for a newer store or a user without the privileges.
+    Only one process migrates a store at a time. Raises StoreRefused, and changes nothing, if the store is newer than
+    this program or the user lacks a privilege.
     """
 
     def work(connection: psycopg.Connection[Any]) -> list[int]:

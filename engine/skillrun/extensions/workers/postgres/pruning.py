@@ -1,6 +1,6 @@
-"""Removes old runs and unused contents from a store, while its workers keep running.
+"""Removes old runs and unused contents from a store while workers keep running.
 
-Works in small batches: an interrupted prune has removed whole runs, and can be repeated.
+Works in small batches. An interrupted prune leaves no run half removed, and can be repeated.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from skillrun.extensions.workers.postgres.database import Database
 
 RUNS: Final = 100  # per batch
 BLOBS: Final = 1000  # per batch
-LOCK_TIMEOUT: Final = "5s"  # for active writers
+LOCK_TIMEOUT: Final = "5s"  # how long to wait for active writers
 MIN_BLOB_AGE: Final = timedelta(days=1)
-"""Younger contents stay even if unused: `submit` sends a project's content before the run that refers to it."""
+"""Younger contents stay even if unused, because `submit` sends a project's content before the run that refers to it."""
 
 _OLD: Final = """
     FROM runs WHERE status = ANY(%(statuses)s) AND coalesce(ended_at, created_at) < now() - %(age)s
@@ -39,7 +39,7 @@ _DROP: Final = (
 
 @dataclass(frozen=True)
 class PruneResult:
-    """The numbers of removed runs and contents, and the size of the contents in bytes."""
+    """How many runs and contents were removed, and the total size of these contents in bytes."""
 
     runs: int
     contents: int
@@ -57,7 +57,7 @@ class RunPruner:
         return int(self._database.rows(_COUNT, self._old)[0][0])
 
     def remove(self, min_age: timedelta = MIN_BLOB_AGE) -> PruneResult:
-        """Remove the runs, and unused contents that are older than `min_age`."""
+        """Remove the runs, and unused contents that are older than `min_age`. Return what was removed."""
         runs = 0
         while removed := self._remove_batch():
             runs += removed
@@ -77,7 +77,10 @@ class RunPruner:
         return self._database.transaction(work)
 
     def _drop_blobs(self, shas: list[str], min_age: timedelta) -> list[int]:
-        """Delete those that are unused, and return their sizes. Blocks file writes, which could refer to them."""
+        """Delete the unused blobs and return their sizes.
+
+        No file can be written meanwhile, since it could use one of the blobs.
+        """
 
         def work(connection: psycopg.Connection[Any]) -> list[int]:
             connection.execute("SELECT set_config('lock_timeout', %s, true)", (LOCK_TIMEOUT,))

@@ -1,6 +1,7 @@
-"""The queue of a store: the runs that wait for a worker, with their request, project files, queue and start time.
+"""The queue of a store: the runs that wait for a worker.
 
-All of it is in the run's row. A worker claims a run that it is notified of, so a second notification changes nothing.
+The row of a run holds the run's request, project, queue and start time. A worker claims a run before it executes the
+run, so a second notification changes nothing.
 """
 
 from __future__ import annotations
@@ -15,14 +16,15 @@ from skillrun.extensions.workers.postgres.database import Database
 from skillrun.syntax.diagnostics import UsageError
 
 DEFAULT_QUEUE: Final = "default"
-"""The queue of runs and workers that name none."""
-RETRY_SECONDS: Final = 2.0  # seconds of retries of a query while the store is unavailable
+"""The queue of runs and workers that name no queue."""
+RETRY_SECONDS: Final = 2.0  # how long a query is retried while the store is unavailable
 MAX_CLAIMS: Final = 5
-"""Claims without a reply in between, after which a run fails once `GIVE_UP_SECONDS` have passed."""
-GIVE_UP_SECONDS: Final = 600  # most runs that died with a worker did not kill it
+"""A run fails after this many claims without a reply in between, if `GIVE_UP_SECONDS` have passed since the last reply.
+"""
+GIVE_UP_SECONDS: Final = 600  # long, because most runs that died with a worker did not cause its death
 
 ORPHAN_PRIORITY: Final = 1_000_000_000
-"""The priority of a run whose worker died, above that of any submitted run."""
+"""The priority of a run whose worker died. It is higher than that of any submitted run."""
 
 _SUBMIT: Final = """
     INSERT INTO runs (name, status, workflow, bundle, request, queue, priority, not_before)
@@ -82,7 +84,7 @@ _CONTENT: Final = "SELECT content FROM blobs WHERE sha = %(sha)s"
 
 @dataclass(frozen=True)
 class SubmittedRun:
-    """A submitted run."""
+    """A submitted run: its request and its current status."""
 
     workflow: str
     bundle: str
@@ -141,40 +143,47 @@ class RunQueue:
             raise UsageError(f"the run `{name}` already exists in {self._database.location}", hint)
 
     def requeue(self, name: str, request: Mapping[str, Any] | None = None, sha: str | None = None) -> DueRun | None:
-        """Queue a run that waits, is about to wait, or has failed; None for others."""
+        """Queue a run that waits, is about to wait, or has failed. Return None for any other run."""
         values = {"name": name, "request": Jsonb(dict(request)) if request is not None else None, "sha": sha}
         found = self._database.rows(_QUEUE, values)
         return DueRun(*found[0]) if found else None
 
     def cancel(self, name: str, reason: str) -> bool:
-        """End a run at once: its worker's further writes are refused. False if the run has ended."""
+        """Cancel a run at once, so that its worker can write nothing more.
+
+        Return False if the run has already ended.
+        """
         return bool(self._database.rows(_CANCEL, {"name": name, "reason": reason}))
 
     def give_up(self, name: str, reason: str) -> bool:
-        """Fail a run without a holder that was claimed too often, for too long; False for any other."""
+        """Mark a run as failed if it has no holder and was claimed too often without a reply.
+
+        Return whether it was marked.
+        """
         values = {"name": name, "reason": reason, "takes": MAX_CLAIMS, "fruitless": GIVE_UP_SECONDS}
         return bool(self._database.rows(_GIVE_UP, values))
 
     def fail(self, name: str, reason: str) -> bool:
-        """Fail a run without a holder, since no worker can execute it; False for any other."""
+        """Mark a run without a holder as failed, because no worker can execute it. Return whether it was marked."""
         return bool(self._database.rows(_FAIL, {"name": name, "reason": reason}))
 
     def set_reason(self, name: str, reason: str) -> None:
-        """Record why a worker has declined a run, until another starts it."""
+        """Record why a worker declined a run. The reason is kept until a worker starts the run."""
         self._database.rows(_NOTE, {"name": name, "reason": reason})
 
     def due_runs(
         self, most: int, exclude: Sequence[str] = (), queues: Sequence[str] = (DEFAULT_QUEUE,)
     ) -> list[DueRun]:
-        """Return the runs of these queues that may be executed now: at most so many of each kind in each queue.
+        """Return the runs of these queues that may be executed now.
 
-        Runs that have started come first, or they would wait for everything that is queued.
+        Returns at most `most` runs whose worker died, and at most `most` queued runs, for each queue. A run whose
+        worker died gets `ORPHAN_PRIORITY`, so that it does not wait for all queued runs.
         """
         values = {"most": most, "without": list(exclude), "queues": list(queues), "begun": ORPHAN_PRIORITY}
         return [DueRun(*row) for row in self._database.retry(lambda: self._database.rows(_DUE, values), RETRY_SECONDS)]
 
     def find_run(self, name: str) -> SubmittedRun | None:
-        """Return a submitted run; None for any other."""
+        """Return a submitted run, or None if no run with this name was submitted."""
         found = self._database.retry(lambda: self._database.rows(_WANTED, {"name": name}), RETRY_SECONDS)
         if not found or found[0][2] is None:
             return None

@@ -1,6 +1,6 @@
 """The workers of a store: what each reports about itself, when it was last seen, and which runs it holds.
 
-For users and monitoring; no evaluation reads it.
+Users and monitoring read this information. No evaluation does.
 """
 
 from __future__ import annotations
@@ -89,7 +89,10 @@ class WorkerStatus:
 
     @property
     def status(self) -> str:
-        """`lost` means no heartbeat for longer than its lease: other workers take over its runs."""
+        """The status of the worker: `there`, `ending` or `lost`.
+
+        A lost worker has sent no heartbeat for longer than its lease, so other workers take over its runs.
+        """
         if self.seconds_silent > self.lease:
             return "lost"
         return "ending" if self.draining else "there"
@@ -97,13 +100,13 @@ class WorkerStatus:
 
 @dataclass(frozen=True)
 class RunCounts:
-    """The numbers of runs of a store by status; `oldest` is the longest wait, in seconds."""
+    """How many runs of a store have each status. `oldest` is the longest wait in the queue, in seconds."""
 
     queued: int
     later: int
     running: int
     left: int
-    """Those of `running` whose lease has expired."""
+    """The `running` runs whose lease has expired."""
     waiting: int
     oldest: float
 
@@ -121,7 +124,7 @@ class Roster:
         )
 
     def remove_worker(self, name: str) -> None:
-        """Remove a worker that has ended, and all without a heartbeat for `EXPIRY_DAYS`."""
+        """Remove a worker that has ended, and all workers without a heartbeat for `EXPIRY_DAYS`."""
         self._database.rows(_LEAVE, {"name": name, "forgotten": EXPIRY_DAYS})
 
     def list_workers(self) -> list[WorkerStatus]:
@@ -140,5 +143,5 @@ class Roster:
         return dict(self._database.rows(_UNSERVED))
 
     def declined_runs(self, most: int) -> dict[str, str]:
-        """Return waiting runs, with the reason why a worker declined each: at most so many."""
+        """Return at most `most` queued runs that a worker has declined, with the reason for each."""
         return dict(self._database.rows(_LEFT, {"most": most}))

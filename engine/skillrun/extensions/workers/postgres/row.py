@@ -1,6 +1,7 @@
-"""A run's row as its holder knows it: the epoch in which it writes, and the edits that it has seen.
+"""A run's row as this process knows it: the epoch in which it writes, and the edits that it has seen.
 
-The lease, journal and files of a run share one, so that a lost lease in any of them stops all.
+The lease, journal and files of a run share one `RunRow`. If one of them notices that the lease is lost, all of them
+stop writing.
 """
 
 from __future__ import annotations
@@ -45,13 +46,14 @@ class RunRow:
         return cls(database, name, number, epoch, edits, lease)
 
     def values(self, **more: Any) -> dict[str, Any]:
-        """Return the parameters of the run's statements."""
+        """Return the parameters for a statement about the run."""
         return {"run": self.number, "epoch": self.epoch, "lease": self.lease, "held": self.is_held, **more}
 
     def retry(self, work: Callable[[], T]) -> T:
-        """Return the result of `work`, retried for half a lease while the store is unavailable; must be idempotent.
+        """Return the result of `work`, which must be idempotent.
 
-        Raises StoreUnavailable, or LeaseLost if this process holds the run, which then counts as lost.
+        While the store is unavailable, `work` is retried for half the duration of a lease. After that, raises
+        StoreUnavailable or, if this process holds the run, marks the run as lost and raises LeaseLost.
         """
         try:
             return self.database.retry(work, self.lease / 2)

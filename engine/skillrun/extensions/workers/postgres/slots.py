@@ -1,6 +1,6 @@
-"""A store's limits of parallel calls: tickets in order of request, held slots, and pauses of providers.
+"""Stores the limits on parallel calls: tickets in order of request, held slots, and pauses of providers.
 
-Calls SQL functions of the store's schema; each is one transaction.
+Calls SQL functions of the store's schema. Each call is one transaction.
 """
 
 from __future__ import annotations
@@ -12,7 +12,10 @@ from typing import Final
 from skillrun.extensions.workers.postgres.database import Database
 
 CHANNEL: Final = "skillrun_slots_"
-"""Prefix of a holder's notification channel. A notification names a granted ticket, or is empty: check all."""
+"""The prefix of a holder's notification channel.
+
+A notification contains the number of a granted ticket. If it is empty, the holder checks all of its tickets.
+"""
 
 _TAKE: Final = "SELECT ticket, granted FROM take_slot(%(provider)s, %(holder)s, %(lease)s)"
 _GIVE: Final = "SELECT give_slot(%(provider)s, %(ticket)s)"
@@ -29,7 +32,7 @@ _KEEP: Final = "SELECT ticket, granted, pause FROM keep_slots(%(tickets)s::bigin
 
 @dataclass(frozen=True)
 class ProviderLimit:
-    """The limit of a provider: `most` is None without a limit, `pause` is in seconds."""
+    """The limit on parallel calls to a provider. `most` is None if there is no limit. `pause` is in seconds."""
 
     provider: str
     most: int | None
@@ -45,26 +48,32 @@ class ProviderLimits:
         self.database = database
 
     def acquire(self, provider: str, holder: str, lease: float) -> tuple[int, bool] | None:
-        """Take a ticket; returns it and whether it is a slot already, or None without a limit and a pause."""
+        """Take a ticket, and return its number and whether a slot was granted at once.
+
+        Returns None if the provider has neither a limit nor a pause.
+        """
         values = {"provider": provider, "holder": holder, "lease": lease}
         found = self.database.retry(lambda: self.database.rows(_TAKE, values), lease / 2)
         return (found[0][0], found[0][1]) if found else None
 
     def release(self, provider: str, ticket: int) -> None:
-        """Release a ticket, slot or not."""
+        """Release a ticket, whether or not a slot was granted to it."""
         self.database.rows(_GIVE, {"provider": provider, "ticket": ticket})
 
     def renew(self, tickets: Sequence[int], lease: float) -> list[tuple[int, bool, float]]:
-        """Renew tickets; returns those that still exist, whether each is a slot, and the pause in seconds."""
+        """Renew tickets, and return those that still exist.
+
+        Returns, for each ticket, its number, whether a slot was granted to it, and the provider's pause in seconds.
+        """
         found = self.database.rows(_KEEP, {"tickets": list(tickets), "lease": lease})
         return [(ticket, granted, pause) for ticket, granted, pause in found]
 
     def pause(self, provider: str, seconds: float) -> None:
-        """Stop all calls to the provider for so many seconds."""
+        """Pause all calls to the provider for this many seconds."""
         self.database.rows(_PAUSE, {"provider": provider, "seconds": seconds})
 
     def set_limit(self, provider: str, most: int | None) -> None:
-        """Limit a provider over all workers; None removes the limit."""
+        """Limit the parallel calls of all workers to a provider. None removes the limit."""
         self.database.rows(_SET, {"provider": provider, "most": most})
 
     def list_limits(self) -> list[ProviderLimit]:

@@ -1,4 +1,4 @@
-"""The Postgres store that several machines share, and one of its runs."""
+"""The Postgres store that several machines share, and the runs in it."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ _FORGET: Final = """
 
 
 class PostgresRun:
-    """A `StoredRun` in Postgres. Anyone who may write to the store is trusted with what its runs decide."""
+    """A `StoredRun` in Postgres. Any user who may write to the store is trusted with the privileges of its runs."""
 
     def __init__(self, row: RunRow) -> None:
         self._row = row
@@ -94,10 +94,10 @@ class PostgresRun:
     def folder(self) -> None:
         return None
 
-    def command_argument(self, project: Path) -> str:  # noqa: ARG002 (the same from everywhere)
+    def command_argument(self, project: Path) -> str:  # noqa: ARG002 (the same in every project)
         return self.name
 
-    def belongs_to(self, project: Path) -> bool:  # noqa: ARG002 (the store is every project's)
+    def belongs_to(self, project: Path) -> bool:  # noqa: ARG002 (all projects share the store)
         return True
 
     @property
@@ -112,7 +112,7 @@ class PostgresRun:
         """Nothing to check: only programs write to the store."""
 
     def check_engine_files(self) -> None:
-        """Nothing to check: all of a run is in the store."""
+        """Nothing to check: all data of a run is in the store."""
 
     def check_lease(self) -> None:
         """Raises LeaseLost if this process held the run and has lost it."""
@@ -124,7 +124,7 @@ class PostgresRun:
     def sealing_key(self) -> None:
         """No key: the store vouches for its runs."""
 
-    # what is in it
+    # contents
 
     def open_or_create_journal(self) -> Journal:
         return self.open_journal()
@@ -141,7 +141,7 @@ class PostgresRun:
         return read_journal(self._row, body_fits)
 
     def data(self, journal: Journal | None = None, *, shared: bool = False) -> RunData:  # noqa: ARG002 (no owners)
-        """Return artifacts, summaries and state; read-only without a journal."""
+        """Return the artifacts, summaries and state. They are read-only if no journal is given."""
         return RunData(self._files(), journal)
 
     def state(self) -> State:
@@ -149,7 +149,10 @@ class PostgresRun:
         return self.data().state.read()[0]
 
     def status(self, state: State) -> str:
-        """Return the status; `queued`, `cancelled` and `failed` come from the run's row."""
+        """Return the status from the run's row if it is `queued`, `cancelled` or `failed`, or else from the state.
+
+        A run with the state `running` that no process holds is `interrupted`.
+        """
         ((status, is_held),) = self._row.database.rows(_STATUS, self._row.values())
         if status in ("queued", "cancelled", "failed"):
             return str(status)
@@ -159,18 +162,18 @@ class PostgresRun:
         self._files().copy(target)
 
     def edits(self) -> RunEdits:
-        """Return the files for users to edit."""
+        """Return the run's files, for users to edit."""
         return RunEdits(self._row)
 
     def open_transcript(self) -> PostgresTranscript:
         return PostgresTranscript(self._row)
 
     def transcript_lines(self) -> Iterator[str]:
-        """Yield the stored lines of the events so far."""
+        """Yield the lines of the transcript so far."""
         return read_lines(self._row, self.lease.is_held)
 
     def events(self, *, follow: bool = False) -> Iterator[Record]:
-        """Yield the events so far; with `follow`, continue until the run is released."""
+        """Yield the events so far. With `follow`, continue until the run is released."""
         return read_events(self._row, self.lease.is_held, follow=follow)
 
     # starting and resuming
@@ -193,11 +196,11 @@ class PostgresRun:
         return PostgresFiles(self._row, lambda name: _open_copy(self._row.database, name))
 
     def _release_status(self) -> str:
-        """Return the status of the run after its release."""
+        """Return the status that the run gets when it is released."""
         try:
             status = self.state().status
         except StoreUnavailable:
-            raise  # unknown: the lease expires, and the next holder finds out
+            raise  # the status is unknown; the lease expires, and the next holder determines it
         except SkillrunError:
             return "new"
         return "interrupted" if status == "running" else status
@@ -214,7 +217,7 @@ class PostgresStore:
         return self._database.location
 
     def create_run(self, name: str, *, shared: bool) -> PostgresRun:  # noqa: ARG002 (no owners)
-        """Return a run to start; its row is inserted if missing."""
+        """Return a run to start. Insert its row if it is missing."""
         require_slug(name)
         row = RunRow.find(self._database, name, self._lease)
         return PostgresRun(row if row is not None else RunRow.create(self._database, name, self._lease))
@@ -251,7 +254,7 @@ class PostgresStore:
                 yield name, PostgresRun(row)
 
     def overview(self, status: str = "", most: int = 0) -> list[RunListing]:
-        """Return the newest runs with one statement, including those that wait for a worker to start them."""
+        """Return the newest runs, including those that no worker has started yet. Uses a single statement."""
         among = ["running", "interrupted"] if status == "interrupted" else [status]
         values = {"status": status, "among": among, "most": most or None}
         return [_run_listing(*row) for row in self._database.rows(_OVERVIEW, values)]
@@ -278,7 +281,7 @@ class PostgresStore:
     def run_location(self, name: str) -> str:
         return describe_location(self._database, name)
 
-    def command_argument(self, name: str, project: Path) -> str:  # noqa: ARG002 (the same from everywhere)
+    def command_argument(self, name: str, project: Path) -> str:  # noqa: ARG002 (the same in every project)
         return name
 
 

@@ -1,7 +1,7 @@
-"""Records spans for a run, its phases, steps and model calls from events, and two metrics of calls.
+"""Records spans for a run and its phases, steps and model calls, and two metrics of calls.
 
-Names follow the semantic conventions for generative AI (version 1.41, in development). Without `content`, spans carry
-names, numbers and statuses, but no text of prompts, replies or reasons.
+Names follow the semantic conventions for generative AI (version 1.41, in development). Unless `content` is set, spans
+contain names, numbers and statuses, but no texts of prompts, replies or reasons.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ PROVIDERS: Final = MappingProxyType(
         "xai": "x_ai",
     }
 )
-"""Providers with another name in the conventions."""
+"""The names of providers in the conventions, where they differ."""
 FINISH_REASONS: Final = MappingProxyType({"end": "stop", "tool": "tool_call"})
 USAGE: Final = MappingProxyType(
     {
@@ -98,7 +98,7 @@ class SpanRecorder(RunListener):
         self._prompts[address] = request.to_dict()
 
     def close(self) -> None:
-        """End all open spans: the evaluation is over."""
+        """End all open spans, because the evaluation is over."""
         for call in self._calls.values():
             call.set_attribute("error.type", OTHER)
             call.end()
@@ -151,7 +151,7 @@ class SpanRecorder(RunListener):
             span.set_status(Status(StatusCode.ERROR, reason if self.content else None))
 
     def _parent_span(self, phase: str) -> _OpenSpan | None:
-        """Return the parent of a phase: the run, or for an inline workflow the step that runs it."""
+        """Return the parent span of a phase: the run, or the step that runs the inline workflow of the phase."""
         outer, _, _ = phase.rpartition("/")
         above, _, step = outer.rpartition("/")
         if above in self._phases:
@@ -161,7 +161,7 @@ class SpanRecorder(RunListener):
     # steps and calls
 
     def _step(self, address: str, phase: str) -> _OpenSpan | None:
-        """Return the span of the step at an address, started if necessary."""
+        """Return the span of the step at an address. Start the span if necessary."""
         if phase not in self._phases:
             return self._run
         below = address.partition("/")[2].removeprefix(f"{phase}/")
@@ -221,13 +221,13 @@ class SpanRecorder(RunListener):
     def _start_span(
         self, name: str, parent: _OpenSpan | None, attributes: Mapping[str, Any], kind: SpanKind = SpanKind.INTERNAL
     ) -> _OpenSpan:
-        """Start a child of a span; without a parent, a child of the current context."""
+        """Start a child of `parent`, or of the current context if there is no parent."""
         above = set_span_in_context(parent.span, context.Context()) if parent is not None else None
         return _OpenSpan(self._tracer.start_span(name, above, kind, attributes), time.time_ns())
 
 
 def _call_attributes(model: str) -> dict[str, str]:
-    """Return the attributes that spans and metrics of a call share."""
+    """Return the attributes that the span and the metrics of a call share."""
     provider, _, name = model.partition(":")
     return {
         "gen_ai.operation.name": "chat",
@@ -237,7 +237,7 @@ def _call_attributes(model: str) -> dict[str, str]:
 
 
 def _add_content(span: Span, prompt: Mapping[str, Any] | None, event: events.CallEnded) -> None:
-    """Add the texts of a call, in the message format of the conventions."""
+    """Add the texts of a call to its span, in the message format of the conventions."""
     if prompt is not None:
         system = [_part(block) for block in prompt["system"]]
         messages = [

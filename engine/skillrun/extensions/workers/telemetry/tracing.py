@@ -1,6 +1,7 @@
-"""Opens the trace of a run, if this process has OpenTelemetry set up.
+"""Opens the trace of a run if OpenTelemetry is set up in this process.
 
-An SDK that is set up in this process has imported the API already. Without one, nothing is imported.
+An SDK that is set up has already imported OpenTelemetry's API. If the API is not imported, this module does not import
+it either.
 """
 
 from __future__ import annotations
@@ -13,12 +14,12 @@ if TYPE_CHECKING:
     from skillrun.runtime.listeners import RunContext
 
 CONTENT_VARIABLES: Final = ("SKILLRUN_OTEL_CONTENT", "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT")
-"""Variables that add the texts of prompts and replies. The second one is OpenTelemetry's."""
+"""Environment variables that add the texts of prompts and replies to spans. OpenTelemetry defines the second one."""
 TRUE_VALUES: Final = frozenset({"1", "true", "yes", "on", "span_only", "span_and_event"})
 
 
 def open_spans(context: RunContext) -> SpanRecorder | None:
-    """Return the listener that makes spans of a run's events, or None without an SDK in this process."""
+    """Return the listener that makes spans from a run's events, or None if no SDK is set up in this process."""
     environ = context.environ
     if "opentelemetry.trace" not in sys.modules or environ.get("OTEL_SDK_DISABLED", "").lower() == "true":
         return None
@@ -26,7 +27,7 @@ def open_spans(context: RunContext) -> SpanRecorder | None:
     from opentelemetry.trace import ProxyTracerProvider, get_tracer_provider
 
     provider = get_tracer_provider()
-    if isinstance(provider, ProxyTracerProvider):  # none is configured
+    if isinstance(provider, ProxyTracerProvider):  # no SDK is configured
         return None
     from skillrun.extensions.workers.telemetry.spans import SCHEMA_URL, SpanRecorder
     from skillrun.version import __version__

@@ -1,4 +1,4 @@
--- The run's row is queue entry, lock, fence and witness: every statement that writes for a run names its epoch.
+-- The row of a run is its queue entry, lock, fence and witness. Every statement that writes for a run checks its epoch.
 CREATE TABLE runs (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     name text NOT NULL UNIQUE,

@@ -87,7 +87,7 @@ BEGIN
     FROM tickets JOIN limits USING (provider) WHERE id = ANY (numbers);
 END $$;
 
--- Pause a provider for so many seconds, and notify the holders of waiting tickets.
+-- Pause a provider for this many seconds, and notify the holders of waiting tickets.
 CREATE FUNCTION pause_provider(wanted text, seconds double precision) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO limits (provider, paused_until)
