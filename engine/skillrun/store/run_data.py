@@ -55,7 +55,7 @@ class RunData:
         self.state = StateFile(files)
 
     def inline(self, address: str) -> InlineRunData:
-        """Return the data of the inline workflow at `address`, which shares the artifacts but has separate summaries."""
+        """Return the data of the inline workflow at `address`: the same artifacts, but separate summaries."""
         return InlineRunData(self, InlineSummaries(self.summaries.texts, address))
 
     @property
