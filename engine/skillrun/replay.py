@@ -1,11 +1,11 @@
 """Makes each request to the outside once, and reuses its recorded result.
 
-A workflow is always evaluated from its first step. Everything that an evaluation does outside the process (call a
-model, ask a user, read files, run a tool) is a request with an address and a fingerprint. If the journal has a result
-for this address and fingerprint, it is used. If not, the request is made, and its result is recorded before it is used.
+A phase is always evaluated from its first step. Everything that an evaluation does outside the process (call a model,
+ask a user, read files, run a tool) is a request with an address and a fingerprint. If the journal has a result for this
+address and fingerprint, it is used. If not, the request is made, and its result is recorded before it is used.
 
-resume   evaluates again over the same journal.
-retry    makes the request again as the next attempt, which has another address.
+resume   evaluates open phases again over the same journal. Phases that have ended have a summary and are skipped.
+attempt  of a step or member: makes the request again at another address. The gateway's own retries share one address.
 dev      evaluates edited files over the same journal. An edited prompt has another fingerprint, so it is sent.
 dry run  evaluates over a journal in memory, and refuses every request that would execute something outside.
 """

@@ -181,7 +181,7 @@ def test_a_push_resumes_the_run_only_with_the_option(
     assert skillrun("cancel", "trip").code == 0
     (folder / "here/last.md").write_text("And this.\n")
     late = skillrun("store", "push", "trip", "here", "--go-on")
-    assert "it is running, has ended, or was not submitted" in late.err
+    assert "it is already queued, has ended, or was not submitted" in late.err
     assert status(store, "trip") == "cancelled"
 
 

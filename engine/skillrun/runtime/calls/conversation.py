@@ -21,7 +21,7 @@ from skillrun.models.messages import (
     Request,
     Usage,
 )
-from skillrun.replay import CALLS, Body
+from skillrun.replay import CALLS, Body, turn_address
 from skillrun.runtime.calls.member_request import MemberRequest, MemberResult
 from skillrun.runtime.calls.reads import LineRange
 from skillrun.runtime.calls.tool_use import run_tools, tool_messages
@@ -64,7 +64,7 @@ async def converse(
     turn = 0
     while True:
         turn += 1
-        address = f"{member_request.address}/{turn}.{attempt}"
+        address = turn_address(member_request.address, turn, attempt)
         request = member_request.request
         if member_request.tools or turn > 1:
             room = member_request.room(messages)
@@ -96,7 +96,7 @@ async def converse(
             messages.extend(tool_messages(member_request, messages, results))
             continue
         if member_request.record_request is not None:
-            retry_address = f"{member_request.address}/{turn + 1}.{attempt}"
+            retry_address = turn_address(member_request.address, turn + 1, attempt)
             return await _finish_document(
                 phase, member_request, member_request.record_request, reply, request, retry_address, tuple(reads)
             )

@@ -16,7 +16,7 @@ JUDGING, TRIAGE = "skills/triage/judging.md", "workflows/triage.md"
         (JUDGING, "agent: clerk", "agent: cl¦erk", ["Reads what comes in", "`fast`", "`short`", "intake.md:8"]),
         (JUDGING, '"judge:risk"', '"judge:ri¦sk"', ["judge:risk"]),
         (JUDGING, "agent: clerk", "age¦nt: clerk", ["a member or a list of members", "`.replies`"]),
-        (JUDGING, "at_least: 1", "at_le¦ast: 1", ["members in a list that must reply", "a whole number"]),
+        (JUDGING, "at_least: 1", "at_le¦ast: 1", ["how many members of the list must reply", "a whole number"]),
         (JUDGING, "protocol: second-look", "protocol: second-¦look", ["another doubts it", "`doubter`"]),
         (JUDGING, "dedupe(", "ded¦upe(", ["nearly repeat an earlier one"]),
         (JUDGING, "| wordcount", "| wordc¦ount", ["texts"]),
