@@ -5,8 +5,8 @@ ask a user, read files, run a tool) is a request with an address and a fingerpri
 address and fingerprint, it is used. If not, the request is made, and its result is recorded before it is used.
 
 resume   evaluates open phases again over the same journal. Phases that have ended have a summary and are skipped.
-attempt  of a step or member: makes the request again at another address. The gateway's own retries share one address.
-dev      evaluates edited files over the same journal. An edited prompt has another fingerprint, so it is sent.
+attempt  of a step or member: makes the request again at a different address. The gateway's retries share one address.
+dev      evaluates edited files over the same journal. An edited prompt has a different fingerprint, so it is sent.
 dry run  evaluates over a journal in memory, and refuses every request that would execute something outside.
 """
 

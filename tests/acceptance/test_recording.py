@@ -88,7 +88,7 @@ def test_recording_reports_changed_files_and_edited_artifacts(notes_project: Pat
     (notes_project / "runs" / "first" / "note.md").write_text("mine\n")
     done = skillrun("test", "--record", "first")
     assert done.code == 0
-    assert "`first` ran another version: skills/notes/note.md has changed since" in done.err
+    assert "`first` ran a different version: skills/notes/note.md has changed since" in done.err
     assert "note.md was edited in `first`" in done.err
     assert not (notes_project / "tests" / "notes" / "first" / "note.md").exists()
     assert "notes/first: passed (3 calls, $0.0000; 3 prompts differ from the recording)\n" in done.out.replace(

@@ -62,7 +62,7 @@ def check_library(
 
 
 class Checker:
-    """One check of a library. Checks each workflow once, and each protocol once for each config it is called with."""
+    """One check of a library. Checks each workflow once, and each protocol once for each config of its calls."""
 
     def __init__(
         self,

@@ -51,7 +51,7 @@ def _recording_steps(steps: Iterable[Step]) -> dict[str, Step]:
 
 
 def _record_fields(reads: AbstractSet[str]) -> dict[str, set[str]]:
-    """Return the record fields that are read, keyed by the name that they are read from."""
+    """Return the record fields that are read, keyed by the name from which they are read."""
     fields: dict[str, set[str]] = {}
     for path in reads:
         name, _, rest = path.partition(".")

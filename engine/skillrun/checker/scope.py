@@ -58,7 +58,7 @@ class ReferenceChecker(Protocol):
 
 @dataclass(frozen=True)
 class PhaseContext:
-    """The workflow and the phase that steps belong to."""
+    """The workflow and the phase that contain the steps."""
 
     workflow: Workflow
     phase: str

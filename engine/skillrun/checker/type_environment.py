@@ -54,7 +54,7 @@ class TypeEnvironment:
         self.known_facts = frozenset(known)
 
     def infer_facts(self, condition: nodes.Node) -> Facts:
-        """Return the facts that hold if `condition` is true. The condition must have been inferred before."""
+        """Return the facts that hold if `condition` is true. Infer the type of the condition first."""
         new = facts_if_true(condition)
         for node in path_nodes(condition):
             if id(node) in self._required_facts and fact(node) in new:

@@ -44,9 +44,11 @@ BRANCHES_NOTE: Final = "Branches are guessed; the real run may differ."
 
 @dataclass
 class AutoResponder:
-    """Answers the questions of a dry run from `given`, prepared answers and defaults, or else with the first choice.
+    """Answers the questions of a dry run.
 
-    `given` is keyed by question id, and so is `choices_by_question`, which collects the choices of each question.
+    The answer comes from `given`, else from the prepared answers, else from the default; failing all of these, it is
+    the first choice. `given` is keyed by question id. `choices_by_question` has the same keys, and collects the choices
+    of each question.
     """
 
     given: Mapping[str, Any] = field(default_factory=dict)

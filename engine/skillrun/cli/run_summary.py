@@ -152,8 +152,8 @@ def _phase_records(
 ) -> list[Record]:
     """Return a record for each started phase of each round, in the order of the workflow.
 
-    Failed and open phases have no summary. The usage of a phase is that of its paid calls in the journal or, if there
-    are none, that in its summary.
+    Failed and open phases have no summary. The usage of a phase is the usage of its paid calls in the journal or, if
+    there are none, the usage in its summary.
     """
     started_names = [name for name in state.phase if SLUG.fullmatch(name)]
     unordered = [*store.summaries.phases(), *started_names]  # the order is unknown without a transcript

@@ -72,7 +72,7 @@ def trust(yes: bool, show: bool, revoke: bool, json: bool) -> int:
 def require_trust(
     loaded: LoadedWorkflow, models: Mapping[str, ResolvedModel], out: Output, *, unattended: bool, is_granted: bool
 ) -> LoadedWorkflow:
-    """Return the workflow if the user trusts the addresses that calls to `models` go to.
+    """Return the workflow if the user trusts the addresses to which calls to `models` are sent.
 
     If necessary, ask the user, and exit if the user does not consent. `is_granted` says if `--trust-project` is set.
     """

@@ -120,7 +120,7 @@ class Library:
         return library
 
     def copy_for_thread(self) -> Library:
-        """Return a copy for use in another thread. Later lookups change only the library that they are made in."""
+        """Return a copy for use in another thread. Later lookups in either library do not change the other."""
         library = copy(self)
         for name, value in vars(self).items():
             if isinstance(value, dict | set):

@@ -101,7 +101,7 @@ def _endpoint_settings(
 
 
 def consent_digest(settings: Iterable[PrivilegedSetting]) -> str:
-    """Return a digest that identifies what the user consents to.
+    """Return a digest of the settings to which the user consents.
 
     It covers files, keys, values and resulting endpoints, but not line numbers.
     """

@@ -37,7 +37,7 @@ class SymbolReference(NamedTuple):
 
 @dataclass(frozen=True)
 class ScopeOwners:
-    """The files that the names in a scope belong to.
+    """The files that own the names in a scope.
 
     `steps` is the file with the steps, `owner` the file that declares the inputs and state, and `config` the name of
     the config. `output_files` has the files that define the outputs of a step or of a phase (`phases.<name>`).
@@ -83,7 +83,7 @@ class ScopeOwners:
 class ScopeRange:
     """The names known in a range of a file: a template, or a step with its content.
 
-    `owners` are the files that the names belong to; `step` is the id of the step.
+    `owners` are the files that own the names; `step` is the id of the step.
     """
 
     source: Source

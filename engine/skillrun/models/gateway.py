@@ -110,8 +110,11 @@ class ModelGateway:
         raise error from None
 
     async def _ensure_open(self, provider: ProviderConfig, name: str, previous_failure: ModelError | None) -> None:
-        """Open the provider's client. If opening failed while this call waited for another call to open it, raise that
-        error instead of trying again. `previous_failure` is the error that was known when this call started."""
+        """Open the provider's client.
+
+        If this call waited while a different call tried and failed to open the client, raise the error of the other
+        call instead of trying again. `previous_failure` is the error that was known when this call started.
+        """
         if provider.name in self.clients:
             return
         async with self._open_lock:

@@ -56,7 +56,7 @@ class ModelError(RequestFailed):
 
     @property
     def is_final(self) -> bool:
-        """Whether the failure is final. It is not if a user can fix its cause: then `resume` sends the request
+        """Whether the failure is final. A failure whose cause a user can fix is not final: `resume` sends the request
         again."""
         return self.kind not in FATAL_ERRORS | CONFIGURATION_ERRORS
 

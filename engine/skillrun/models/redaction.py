@@ -45,8 +45,7 @@ _NAMES = re.compile(r"(?i)(?:^|_)(?:key|token|secret|password|passwd|credentials
 
 
 class Redactor:
-    """Removes known keys from texts, whatever their case, whether percent-encoded or in base64, and also if only pieces
-    occur."""
+    """Removes known keys from texts: in upper or lower case, percent-encoded, in base64, or only pieces of the keys."""
 
     def __init__(self, keys: Iterable[str] = ()) -> None:
         self._whole = sorted({key for key in keys if key}, key=len, reverse=True)

@@ -92,7 +92,7 @@ class Rule:
         return bool(self.answered_calls)
 
     def count_call(self, address: str, request: Request) -> None:
-        """Count a call that the rule replies to."""
+        """Count a call to which the rule replies."""
         self.answered_calls.append((address, request))
         if self.times is not None:
             self.times -= 1

@@ -28,7 +28,7 @@ class Question(TypedDict, total=False):
     priority: object
     section: object
     means: Mapping[str, object]
-    """Maps synonyms to the choices that they stand for."""
+    """Maps synonyms to the choices that they mean."""
     once: bool
     round: NonNegativeInt
     version: str

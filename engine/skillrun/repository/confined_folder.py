@@ -131,7 +131,7 @@ class ConfinedFolder:
 
     @contextmanager
     def open_path(self, name: str) -> Iterator[OpenPath]:
-        """Open the regular file or folder with this name. The yielded real name is that of the file that is open."""
+        """Open the regular file or folder with this name. The yielded real name is the name of the opened file."""
         real_parts: list[str] = []
         with self._walk(name, real_parts) as (folder, leaf):
             is_folder = stat.S_ISDIR(os.stat(leaf, dir_fd=folder, follow_symlinks=False).st_mode)
@@ -236,8 +236,8 @@ class ConfinedFolder:
     @contextmanager
     def open_parent(self, name: str, *, create: bool = False, mode: int = 0o777) -> Iterator[tuple[int, str]]:
         """Yield the descriptor of a name's parent folder, and the last part of the name, so that the caller can write,
-        rename or remove the file. The last part is not followed. With `create`, missing parent folders are created with
-        `mode`."""
+        rename or remove the file. If the last part is a symbolic link, the link is not followed. With `create`, missing
+        parent folders are created with `mode`."""
         if name.startswith("/"):
             raise PathRefused(
                 f"{quote_value(name)} leads out of its folder", "It is absolute; make it relative to the folder."

@@ -44,7 +44,7 @@ def emit_goto_estimate(run: Run, phase: str, ahead: Iterable[str]) -> None:
 
 
 def emit_items_estimate(run: Run, phase: str, place: str, number: int) -> None:
-    """Emit a new estimate if an `each` has another number of items than was estimated."""
+    """Emit a new estimate if the number of items of an `each` differs from the estimate."""
     estimate: Figures = run.outermost.state.estimate or {}
     eaches = estimate.get("each")
     item = eaches.get(place) if isinstance(eaches, Mapping) else None

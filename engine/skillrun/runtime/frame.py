@@ -44,7 +44,7 @@ class InlineRun(Protocol):
 
     @property
     def failed_phases(self) -> list[PhaseRun]:
-        """The phases that failed permanently, so that they have no summary."""
+        """The phases that failed permanently and therefore have no summary."""
         ...
 
 

@@ -42,7 +42,10 @@ def validate_inputs(
 
 
 def _is_text(value: Any) -> bool:
-    """Return whether a value can be encoded. An argument that is not UTF-8 contains lone surrogates, which cannot."""
+    """Return whether a value can be encoded.
+
+    An argument that is not valid UTF-8 contains lone surrogates, which cannot be encoded.
+    """
     return not re.search(r"[\ud800-\udfff]", json.dumps(value, ensure_ascii=False))
 
 

@@ -266,8 +266,8 @@ async def apply_breaker(frame: Frame, breaker: str, address: str, reason: str, *
     """Count a failure, and return what to do next. Raises StoppedByUser.
 
     Returns `again` while the limit is not reached, or if the user wants a retry. At the limit, returns the breaker's
-    action; empty if the calls are sequential already. Before a retry that is sequential or that the user is asked
-    about, permanent failures are forgotten, so that those calls are made again too.
+    action; empty if the calls are sequential already. Before a sequential retry, or a retry that the user
+    requested, permanent failures are forgotten, so that the failed calls are made again too.
     """
     breakers = frame.phase.breakers
     if not breakers.record_failure(breaker):

@@ -324,7 +324,7 @@ class PhaseRun:
         self.update_usage()
 
     def count_replay(self, address: str, request: Request, reply: Reply) -> None:
-        """Count a call whose reply is in the journal. It was paid for in this round, or in an earlier one."""
+        """Count a call whose reply is in the journal. The call was paid for in this round or in an earlier one."""
         fingerprint = request.fingerprint()
         again = (address, fingerprint) in self.run.counted_calls
         if not again and self.round_fields():

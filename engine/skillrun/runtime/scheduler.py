@@ -105,7 +105,7 @@ class Scheduler:
 
     @property
     def failed_phases(self) -> list[PhaseRun]:
-        """The phases that failed permanently, so that they have no summary."""
+        """The phases that failed permanently and therefore have no summary."""
         return [ended.failed_phase for ended in self.incomplete_results.values() if ended.failed_phase is not None]
 
     @contextmanager
@@ -142,8 +142,8 @@ class Scheduler:
     def _apply_summary(self, name: str, summary: Summary, *, new: bool) -> None:
         """Apply the summary of an ended phase.
 
-        The state values in the summary are applied only if it is `new`. Those of an older summary may since have been
-        changed by later phases.
+        If the summary is `new`, its state values are applied too. The values of an older summary are not, because later
+        phases may have changed them since.
         """
         state = self.run_.state
         self.done[name] = summary.status
@@ -253,7 +253,7 @@ class Scheduler:
         self._save()
 
     def _finish_move(self) -> None:
-        """Finish going back to a phase or to the start, if the state says that an earlier process has begun to.
+        """Finish going back to a phase or to the start, if the state says that an earlier process began this.
 
         Some files may have been moved already.
         """
@@ -315,7 +315,7 @@ def workflow_outputs(run: Run) -> dict[str, object]:
 
 
 async def run_workflow(run: Run, *, resumed: bool = False) -> Outcome:
-    """Run until the workflow ends or waits for the user, and return the outcome, which `state.md` records too."""
+    """Run until the workflow ends or waits for the user. Return the outcome, which is also recorded in `state.md`."""
     workflow = run.program.workflow
     flags = {**run.session.responder.resume_flags, **run.session.command_flags}
     run.state.status = "running"

@@ -338,7 +338,7 @@ async def _pin(run: Run) -> None:
 def _tiers_in_use(session: Session) -> list[str]:
     """Return the tiers to pin.
 
-    A tier whose model has another provider is pinned only if a role uses the tier, so that unused providers are not
+    A tier whose model has a different provider is pinned only if a role uses the tier, so that unused providers are not
     contacted.
     """
     library = session.program.library

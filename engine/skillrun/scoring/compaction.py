@@ -160,7 +160,7 @@ def _ids(resolves: Any) -> list[str]:
 
 
 def record_cost(record: Mapping[str, Any]) -> int:
-    """Return the estimated tokens of a record that is formatted as a list item: three, plus those of its values."""
+    """Return the estimated tokens of a record formatted as a list item: three, plus the tokens of its values."""
     values = (
         ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value) for value in record.values()
     )

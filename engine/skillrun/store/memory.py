@@ -54,7 +54,7 @@ class MemoryJournal(ChainedJournal):
 
 
 class MemoryFiles(NamedFiles):
-    """The `Files` of a run in memory. Other runs are those in the folder `runs`, if given."""
+    """The `Files` of a run in memory. `runs` is the folder in which to find other runs; without it, there are none."""
 
     def __init__(self, runs: Path | None = None, *, guard: WriteGuard | None = None) -> None:
         super().__init__(Path("run"))

@@ -171,7 +171,7 @@ class InlineRunData(RunData):
         self.summaries = self._inline = summaries
 
     def end_round(self, number: int, phases: Iterable[str], retained: Iterable[str]) -> list[str]:  # noqa: ARG002
-        """Remember the summaries of `phases` as those of a finished round."""
+        """Remember the summaries of `phases` as the summaries of a finished round."""
         self._inline.archive_round(number, phases)
         return []
 

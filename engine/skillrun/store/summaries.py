@@ -204,7 +204,7 @@ class InlineSummaries(Summaries):
         return self._over
 
     def archive_round(self, number: int, phases: Iterable[str]) -> None:
-        """Remember the summaries of `phases` as those of a finished round, and remove their files."""
+        """Remember the summaries of `phases` as the summaries of a finished round, and remove their files."""
         moving = self.completed_summaries(phases)
         self._over.append(PastRound(number, moving))
         for phase in moving:

@@ -205,7 +205,7 @@ class Document:
 
 
 def scalars(node: Node) -> Iterator[Scalar]:
-    """Yield every single value in a node."""
+    """Yield each scalar value in a node."""
     if isinstance(node, Scalar):
         yield node
         return

@@ -324,7 +324,7 @@ def _parse_tree(text: str, bare: bool) -> tuple[nodes.Template | None, list[tupl
 
 
 def _single_expression(tree: nodes.Template) -> nodes.Expr | None:
-    """Return the expression of a tree that contains one expression and at most whitespace besides; else None."""
+    """Return the expression of a tree that contains only one expression, and perhaps whitespace; else None."""
     match tree.body:
         case [nodes.Output(nodes=parts)]:
             visible_parts = [

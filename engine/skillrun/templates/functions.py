@@ -1,7 +1,7 @@
 """The project's own filters and functions for templates. They are pure, and each has bounded work.
 
-Most algorithms are in `scoring`. This module contains those that only process text, and defines how each filter treats
-an absent value.
+Most algorithms are in `scoring`. This module contains the algorithms that only process text, and defines how each
+filter treats an absent value.
 """
 
 from __future__ import annotations

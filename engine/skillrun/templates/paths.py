@@ -145,7 +145,7 @@ def _is_path(path: str, quoted: bool) -> bool:
 
 
 def _find_new_paths(line: str, mentions: list[_Mention], marks: list[int]) -> set[int]:
-    """Return the indexes of the paths that the marks on a line apply to.
+    """Return the indexes of the paths to which the marks on a line apply.
 
     Each mark applies to a group of enumerated paths next to it.
     """

@@ -31,7 +31,7 @@ def _argument(node: nodes.Call | nodes.Filter, number: int) -> nodes.Node | None
 
 
 def same_items(_: InferenceContext, __: nodes.Node, types: list[Type]) -> Type:
-    """Infer the result of filters that keep all items, such as `sort`. They return an empty list for an absent one."""
+    """Infer the result of filters that keep all items, such as `sort`. An absent list gives an empty list."""
     return _as_list_type(types[0])._replace(unless=None, values=None, filled=_is_filled(types[0]))
 
 

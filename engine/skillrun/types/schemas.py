@@ -131,8 +131,8 @@ class Shape:
     def _find_invalid_parts(self, value: Any) -> dict[tuple[Any, ...], list[str]]:
         """Return the parts to drop: the reasons for each part, keyed by the part's path.
 
-        No part contains another. Deeper parts come first, and among items of a list the last, so that dropping one part
-        does not change the paths of the others.
+        No part contains another part. Deeper parts come first, and later items of a list come before earlier items,
+        so that dropping one part does not change the paths of the others.
         """
         places: dict[tuple[Any, ...], list[str]] = {}
         error: Any

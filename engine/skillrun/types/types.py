@@ -152,7 +152,10 @@ class _TooManyError(Exception):
 
 
 def _merge_types(types: list[Type], done: dict[tuple[int, ...], Type]) -> Type:
-    """Return the union of the types. `done` holds the merges so far, because types share parts."""
+    """Return the union of the types.
+
+    `done` holds the merges so far, so that a part shared by several types is merged only once.
+    """
     everything = list({id(type_): type_ for type_ in types}.values())
     present_types = [type_ for type_ in everything if type_.kind != "none"] or everything[:1]
     if len(present_types) < 2:

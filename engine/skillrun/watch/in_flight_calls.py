@@ -134,7 +134,7 @@ class InFlightCalls:
         self.gate.shut()
 
     async def cancel_obsolete(self, wanted: Collection[CallKey]) -> None:
-        """Cancel the orphans whose addresses now have another prompt."""
+        """Cancel the orphans whose addresses now have a different prompt."""
         places = {address for address, _ in wanted}
         ended = [key for key in self._in_flight if self._is_orphan(key) and key[0] in places and key not in wanted]
         await self._cancel(ended)

@@ -123,7 +123,7 @@ class KeyReader:
             self._on_key(key)
 
     def _stop(self) -> None:
-        """Stop the process, as Ctrl-Z does by default. When the process continues, this function does, too."""
+        """Stop the process, as Ctrl-Z does by default. This function continues when the process continues."""
         is_released = self._is_released
         if not is_released:
             self._on_suspend()

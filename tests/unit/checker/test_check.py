@@ -305,7 +305,7 @@ def test_material_must_read_existing_phases_and_not_be_a_condition(check_plan: C
 
     assert problems("{{ phases.assets.artifacts['assets.md'] | clip(100) }}") == []
     (wrong,) = problems("{{ inputs.mode == 'rapid' }}")
-    assert wrong.endswith("`Mine` is a boolean, which cannot be material")
+    assert wrong.endswith("`Mine` is a boolean, which cannot be used as `material`")
     (unknown,) = problems("{{ phases.asets.artifacts['assets.md'] }}")
     assert "asets" in unknown
 

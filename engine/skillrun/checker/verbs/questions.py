@@ -49,7 +49,7 @@ def check_ask(scope: Scope, step: Step, main: Type, value_types: Types) -> Type:
 
 
 def is_always_answered(step: Step, main: Type) -> bool:
-    """Whether the step always asks, and the run does not continue before the first question is answered."""
+    """Whether the step always asks and also stops the run until the first question is answered."""
     is_written = step.main is not None and bool(step.main.items or step.main.entries)
     is_one = main.unless is None and (main.kind == "text" or (main.kind == "record" and bool(main.fields)))
     is_open = not is_written and bool((main.fields or {}).keys() & {"default", "skip"})

@@ -117,7 +117,7 @@ def check_material(scope: Scope, value: Value, type_: Type) -> None:
             scope.report(value.key_spans[title], "title", "a title cannot contain a template", hint)
         if type_.kind == "record" and type_.fields[title].kind == "boolean":
             hint = "use text, a number, a list, a record or replies; put a condition in the section"
-            scope.report(entry.span, "type", f"`{title}` is a boolean, which cannot be material", hint)
+            scope.report(entry.span, "type", f"`{title}` is a boolean, which cannot be used as `material`", hint)
 
 
 def _claim_id(scope: Scope, step: Step) -> bool:

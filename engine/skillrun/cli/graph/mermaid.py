@@ -38,8 +38,8 @@ def draw_mermaid(graph: WorkflowGraph) -> str:
 class _Flowchart:
     """Collects the lines of one chart.
 
-    Ids are numbered, because a name may be a Mermaid keyword. Arrows connect steps instead of subgraphs, because
-    Mermaid reorders subgraphs that arrows lead back to.
+    Ids are numbered, because a name may be a Mermaid keyword. Arrows connect steps, not subgraphs, because
+    Mermaid reorders a subgraph if an arrow leads back to it.
     """
 
     def __init__(self) -> None:

@@ -304,7 +304,7 @@ class _Picture:
             )
 
     def _draw_arrows(self, right: float) -> None:
-        """Draw the arrows for jumps back in the right margin, with shorter arrows closer to the cards."""
+        """In the right margin, draw an arrow for each backward jump; shorter arrows are closer to the cards."""
         jumps = sorted(self._find_arrows(), key=lambda jump: jump.y - self._boxes[jump.target].y)
         entries: dict[str, int] = defaultdict(int)
         lowest = 0.0

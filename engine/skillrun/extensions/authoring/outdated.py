@@ -119,7 +119,7 @@ SIDE_LABELS: Final = ("yours", "ejected", f"shipped with skillrun {__version__}"
 def merge_texts(current: str, original: str, shipped: str) -> tuple[str, bool]:
     """Return a text with the changes of both `current` and `shipped`, and whether it has conflict markers.
 
-    The line endings are those of `current`. Raises SkillrunError if git is missing or fails.
+    The line endings are the same as in `current`. Raises SkillrunError if git is missing or fails.
     """
     git = shutil.which("git")
     if git is None:

@@ -137,7 +137,7 @@ def _keys(cursor: Cursor, text: str) -> Iterator[Completion]:
 
 
 def _config_keys(cursor: Cursor, suffix: str) -> Iterator[Completion]:
-    """Yield the keys that the merged config has at the path of the cursor and this file does not."""
+    """Yield the keys that the merged config has at the path of the cursor, but this file does not have."""
     place = cursor.context.place
     data: object = cursor.context.config
     for part in place.path:

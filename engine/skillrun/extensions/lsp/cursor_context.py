@@ -33,7 +33,7 @@ class CursorContext:
 
     @property
     def workflow(self) -> Workflow | None:
-        """The workflow that the file defines, belongs to, or is a test case of."""
+        """The workflow that the file defines or tests, or to which it belongs."""
         folder, _, rest = self.relative.partition("/")
         if folder in ("workflows", "tests"):
             return self.index.workflow(rest.partition("/")[0].removesuffix(".md"))

@@ -58,7 +58,7 @@ def _data(problem: Problem) -> dict[str, Any] | None:
 def build_quick_fix(diagnostic: types.Diagnostic, uri: str, current: str) -> types.CodeAction | None:
     """Return the fix that inserts the suggested name; None without a suggestion, or if the text has changed.
 
-    `current` is the text in the range of the diagnostic now.
+    `current` is the text that is now in the diagnostic's range.
     """
     data = diagnostic.data
     if not isinstance(data, dict) or data.get("written") != current or not isinstance(data.get("text"), str):

@@ -167,7 +167,8 @@ def _name_reference(node: Node, kind: str, library_path: str) -> Iterator[Symbol
 def _address_references(index: SymbolIndex, name: str, front: Mapping) -> Iterator[SymbolReference]:
     """Yield the references to phases and steps in the addresses of a case.
 
-    An address is `workflow/phase/step/…`, or a pattern; a name in a pattern counts if only one phase or step has it.
+    An address is `workflow/phase/step/…`, or a pattern. A name in a pattern is a reference only if exactly one phase or
+    step has that name.
     """
     workflow = index.workflow(name)
     if workflow is None:

@@ -22,7 +22,7 @@ from skillrun.syntax.source import normalize_newlines
 
 
 class CheckedCase(NamedTuple):
-    """The problems of a checked case, with what they depend on.
+    """The problems of a checked case, and what determines them.
 
     `stamp` identifies the version of the file, or is the unsaved text. `part` is the check of the workflow.
     """

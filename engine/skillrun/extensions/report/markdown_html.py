@@ -56,8 +56,9 @@ class MarkdownRenderer:
         self._markdown = _Markdown(anchors)
 
     def render_document(self, text: str, level: int, anchor: str) -> Markup:
-        """Render a document. Its headings are below `level` and skip no level; links in it may lead to its headings.
+        """Render a document.
 
+        Headings are shifted to be deeper than `level`, without gaps. Links in the document may point to its headings.
         `anchor` is the document's anchor on the page.
         """
         return self._render(text, {"level": level, "last": level, "place": anchor})

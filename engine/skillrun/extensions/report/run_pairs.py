@@ -181,7 +181,10 @@ class ArtifactPair:
 
 
 def pair_artifacts(runs: Sequence[StoredRun], phase: str = "") -> list[ArtifactPair]:
-    """Pair the artifacts of two runs that have the same name: all, or those of a phase. Raises SkillrunError."""
+    """Pair the same-named artifacts of two runs, either all of them or only those of one phase.
+
+    Raises SkillrunError.
+    """
     texts = [_artifact_texts(run, phase) for run in runs]
     names = sorted({name for each in texts for name in each})
     return [ArtifactPair(name, *(each.get(name) for each in texts)) for name in names]
@@ -190,8 +193,8 @@ def pair_artifacts(runs: Sequence[StoredRun], phase: str = "") -> list[ArtifactP
 def pair_artifact_versions(run: StoredRun, phase: str = "", version: int = 0) -> list[ArtifactPair]:
     """Pair the last version of each artifact with version `version`, or with the previous version if it is 0.
 
-    Covers all artifacts, or those of a phase. Artifacts with only one version are left out, as are artifacts of old
-    runs, which recorded no texts. Raises SkillrunError.
+    Covers either all artifacts or only those of one phase. Artifacts with only one version are left out. Artifacts of
+    old runs are left out too, because old runs recorded no texts. Raises SkillrunError.
     """
     written: dict[str, list[str]] = {}
     with closing(run.journal_snapshot()) as journal:
@@ -214,7 +217,7 @@ def _artifact_texts(run: StoredRun, phase: str) -> dict[str, str]:
 
 
 def _artifact_names(store: RunData, phase: str) -> list[str]:
-    """Return the names of a run's artifacts: all, or those of a phase."""
+    """Return the names of a run's artifacts, either of all artifacts or only of the artifacts of one phase."""
     names = store.artifacts.list_names()
     if not phase:
         return names

@@ -117,7 +117,10 @@ class CaseReader(Reader):
         return value.literal if isinstance(value, Value) else value
 
     def read_replies(self, node: Node, file: CaseFile, project: Path) -> Iterable[ScriptedReply]:
-        """Yield the replies written in the case, or those in the script files that it names, relative to its folder."""
+        """Yield the replies written in the case, or the replies in the script files that the case names.
+
+        The names are relative to the folder of the case.
+        """
         names = node.items if isinstance(node, Sequence) else (node,)
         if names and all(isinstance(name, Scalar) and isinstance(name.value, str) for name in names):
             read = [self.read_script_file(name, file, project) for name in names if isinstance(name, Scalar)]

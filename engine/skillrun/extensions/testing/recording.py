@@ -99,7 +99,7 @@ def _notices(run: StoredRun, program: Program, state: State, store: RunData, pro
         named = ", ".join(changed[:MOST_NAMED])
         more = f" and {len(changed) - MOST_NAMED} more" if len(changed) > MOST_NAMED else ""
         have = "has" if len(changed) == 1 else "have"
-        notices.append(f"`{run.name}` ran another version: {named}{more} {have} changed since")
+        notices.append(f"`{run.name}` ran a different version: {named}{more} {have} changed since")
     if state.project and Path(state.project) != project.resolve():
         notices.append(f"`{run.name}` ran in {state.project}; the case reads the files of this project")
     edited = store.edited_files()
@@ -183,7 +183,7 @@ def _path(run: StoredRun) -> list[str]:
 
 
 def _artifacts(store: RunData, notices: list[str]) -> list[tuple[str, str]]:
-    """Return the names and texts of the artifacts. Those edited after the run wrote them are left out."""
+    """Return the names and texts of the artifacts, without artifacts that were edited after the run wrote them."""
     texts = []
     edited = set(store.edited_files())
     for name in store.artifacts.list_names():

@@ -1,4 +1,4 @@
-"""Opens another version of a project's files.
+"""Opens a different version of a project's files.
 
 The version is a git revision, a folder, or `shipped`: the project without the files that override shipped ones. A
 version that is not a folder is written to a temporary folder. Git objects are read directly, so that no hook or filter
@@ -28,7 +28,7 @@ _QUIET: Final = {"GIT_NO_LAZY_FETCH": "1", "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMI
 
 @contextmanager
 def open_other_version(version: str, library: Library, project: Path) -> Iterator[Library]:
-    """Yield a library with another version of the project's files. Raises UsageError if the version does not exist."""
+    """Yield a library with a different version of the project's files. Raises UsageError if it does not exist."""
     with tempfile.TemporaryDirectory(prefix="skillrun-") as temporary:
         folder = Path(temporary)
         if version == SHIPPED:

@@ -59,7 +59,8 @@ class CommitCache:
     async def ensure_available(self, commit: Commit) -> None:
         """Fetch the commit if it is missing.
 
-        Raises Unfetchable if no machine can fetch the commit, and another SkillrunError if this machine cannot.
+        Raises Unfetchable if no machine can fetch the commit, and a different SkillrunError if only this machine
+        cannot fetch it.
         """
         while not (self._folder / commit.name).is_dir():
             with self._lock:
@@ -141,8 +142,8 @@ class _Objects:
     async def fetch(self, commit: Commit) -> None:
         """Fetch the objects of the commit.
 
-        Raises Unfetchable if the commit is missing or too large, and another SkillrunError if this machine cannot fetch
-        it.
+        Raises Unfetchable if the commit is missing or too large, and a different SkillrunError if this machine cannot
+        fetch it.
         """
         kind = "sha256" if len(commit.sha) == 64 else "sha1"
         code, output = await self._run_git("init", "--quiet", "--bare", "--template=", f"--object-format={kind}")

@@ -62,7 +62,7 @@ class AskResult(TypedDict):
 
 @dataclass(frozen=True)
 class CollectedAnswers:
-    """An answer for each question. `notes` is the text of a form that belongs to no question."""
+    """An answer for each question. `notes` is the text in a form that is not an answer to any question."""
 
     answers: Sequence[Answer]
     notes: str = ""
@@ -212,7 +212,7 @@ async def _apply_form_edits(
 def _with_saved_progress(
     frame: Frame, question_set: QuestionSet, where: str, fingerprint: str
 ) -> tuple[QuestionSet, Mapping[str, object]]:
-    """Return the question set with the user's progress before a pause, and the time of each answer given so far.
+    """Return the question set, with the progress that the user made before the pause, and each answer's time so far.
 
     The returned set saves each answer as soon as it is given, and also saves text that is entered but not submitted.
     """

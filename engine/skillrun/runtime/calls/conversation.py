@@ -266,9 +266,9 @@ async def call_model(phase: PhaseRun, address: str, member: str, request: Reques
 class AttemptRecorder:
     """Journals every attempt of a call: a record `sent` before it is sent, and a record `tried` if it fails.
 
-    A call is not sent if its key would be refused again. That is assumed if its model has refused a call and has not
-    replied to any in this evaluation, or if it has refused a call after this recorder was created. `last_refusal` is
-    the latest refusal before then.
+    A call is not sent if its key would be refused again. This is assumed if its model has refused a call and has
+    replied to no call in this evaluation, or if the model has refused a call after this recorder was created.
+    `last_refusal` is the latest refusal before the recorder was created.
     """
 
     phase: PhaseRun

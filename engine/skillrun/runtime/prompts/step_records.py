@@ -202,7 +202,8 @@ def split_reply(record_request: RecordRequest, text: str) -> DocumentReply:
 
 
 def merge_second_record(record_request: RecordRequest, first: DocumentReply, text: str) -> DocumentReply:
-    """Return the document with the record from a second reply. If that is invalid, keep the first record, if any."""
+    """Return the document with the record from a second reply. If this record is invalid, keep the first
+    record, if there is one."""
     value, errors = parse_reply(text, record_request.shape.schema)
     dropped: list[DroppedValue] = []
     if errors and record_request.allows_pruning and value is not None:

@@ -31,7 +31,7 @@ from skillrun.templates.functions import slug
 from skillrun.types.schemas import quote_value
 from skillrun.types.types import identifier
 
-DEFAULT_CONCURRENCY: Final = 5  # items that are evaluated at the same time, unless `at_once` sets another number
+DEFAULT_CONCURRENCY: Final = 5  # items that are evaluated at the same time, unless `at_once` sets a different number
 MOST_NAMED: Final = 8  # failed items that a reason names
 
 
@@ -184,7 +184,7 @@ def _check_distinct_files(step: Step, frame: Frame, attempts: Iterable[ItemAttem
                 raise StepFailed(reason, frame.at(step), way)
 
 
-MOST: Final = 200  # items in a list, unless `limits.items` sets another number
+MOST: Final = 200  # items in a list, unless `limits.items` sets a different number
 LONGEST: Final = 40  # characters of an item's key
 LONGEST_ID: Final = 80  # characters of an item's id
 MARK: Final = 12  # characters of the hash in a key
@@ -327,9 +327,9 @@ def merge_branch(frame: Frame, inner: Frame, fork: Fork, *, succeeded: bool) -> 
 
 
 def merge_answers(frame: Frame, branches: Iterable[Frame], fork: Fork) -> None:
-    """Replace the form answers since the fork by those of the branches.
+    """Replace the form answers since the fork with the answers of the branches.
 
-    So each branch's answers are in the list once, even after a retry. Equal answers of two branches are both kept.
+    Each branch's answers are then in the list once, even after a retry. Equal answers of two branches are both kept.
     """
     answers = frame.names["run"]["answers"]
     del answers[fork.answer_count :]

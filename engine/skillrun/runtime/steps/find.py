@@ -77,7 +77,7 @@ def _path(step: Step, frame: Frame, item: Any) -> str:
 
 
 def _simulated_excerpts(run: Run, step: str) -> dict[str, str]:
-    """Return an excerpt for a simulation, as long as those in earlier runs; empty if their size is unknown."""
+    """Return an excerpt for a simulation, as long as excerpts in earlier runs; empty if their size is unknown."""
     size = run.session.sizes.get(step)
     return {} if size is None else {"…": "\n".join([LINE] * (size.reply // estimate_tokens(LINE)))}
 
@@ -123,8 +123,8 @@ def _find_paths(
 
 
 def _verdict(repository: ReadableFolder, path: str) -> Verdict:
-    """Return the status of a path. A path that models may not see is withheld, whether or not it exists. A path that
-    leads out of the folder is missing."""
+    """Return the status of a path. A path that models may not see is reported as `withheld`, whether or not it exists.
+    A path that leads out of the folder is reported as `missing`."""
     name = normpath(path)  # removes `..` without following links, as the author means it
     if len(path) > LONGEST or "\0" in path or name.startswith(("/", "../")) or name == "..":
         return "missing"

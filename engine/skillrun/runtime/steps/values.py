@@ -53,7 +53,7 @@ def _coerce_value(step: Step, frame: Frame, field: Field, value: Any) -> Any:
 async def run_decide(step: Step, frame: Frame) -> Decision:
     """Return `value` and `because` of the first row whose condition holds.
 
-    With `order`, return those of the row, among all that hold, whose value comes last in `order`.
+    With `order`, use the row whose value comes last in `order`, among all rows whose condition holds.
     """
     names = frame_names(frame)
     holding = [row for row in step.rows if row.when is not None and is_true(row.when.render(names))]

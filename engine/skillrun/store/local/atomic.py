@@ -85,7 +85,7 @@ def write_new(folder: ConfinedFolder, name: str, content: str | bytes, *, shared
 
 
 def _link_new(folder: int, temporary: str, name: str) -> bool:
-    """Give a finished temporary file its name in a folder, unless the name is taken. Return whether it was given."""
+    """Give a finished temporary file its name in a folder. Return False, and change nothing, if the name is taken."""
     try:
         os.link(temporary, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
     except FileExistsError:

@@ -82,7 +82,7 @@ def open_run_data(folder: ConfinedFolder | Path, journal: Journal | None = None,
 
 
 def check_folder(folder: ConfinedFolder | Path) -> None:
-    """Raises PathRefused if a file of the run itself is a link or not a regular file."""
+    """Raises PathRefused if one of the run's own files is a link or not a regular file."""
     tree = open_tree(folder)
     for name, kind in tree.entries():
         if name in (".run", SUMMARIES) or ROUND.fullmatch(name):

@@ -187,7 +187,7 @@ class LocalRun:
     def check_engine_files(self) -> None:
         """Raises JournalShortened if the engine's folder was removed.
 
-        The lock would create a new folder, which would prevent the user from restoring the old one.
+        Without this check, taking the lock would create a new folder, and the user could no longer restore the old one.
         """
         if self._tree.identity(ENGINE_FOLDER) is None:
             raise JournalShortened(

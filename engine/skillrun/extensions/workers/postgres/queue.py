@@ -24,7 +24,7 @@ MAX_CLAIMS: Final = 5
 GIVE_UP_SECONDS: Final = 600  # long, because most runs that died with a worker did not cause its death
 
 ORPHAN_PRIORITY: Final = 1_000_000_000
-"""The priority of a run whose worker died. It is higher than that of any submitted run."""
+"""The priority of a run whose worker died. It is higher than the priority of any submitted run."""
 
 _SUBMIT: Final = """
     INSERT INTO runs (name, status, workflow, bundle, request, queue, priority, not_before)

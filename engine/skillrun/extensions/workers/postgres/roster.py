@@ -1,6 +1,6 @@
 """The workers of a store: what each reports about itself, when it was last seen, and which runs it holds.
 
-Users and monitoring read this information. No evaluation does.
+Users and monitoring read this information; evaluations do not read it.
 """
 
 from __future__ import annotations
