@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 from dataclasses import fields
+from pathlib import Path
 
 import pytest
 
-from skillrun.events import Event, EventStream, Notice
+from skillrun.events import Asked, Event, EventStream, Notice
+from skillrun.repository.confined_folder import ConfinedFolder
 from skillrun.store.event_lines import EVENT_TYPES
+from skillrun.store.local.transcript import TRANSCRIPT, LocalTranscript
 from skillrun.types.records import field_checks
 
 
@@ -27,3 +32,18 @@ def test_a_failing_listener_is_reported_once_and_the_others_still_receive_events
     events.emit(Notice("one"))
     events.emit(Notice("two"))
     assert received == ["a view of this run stopped: broken", "one", "two"]
+
+
+def test_a_question_is_on_disk_before_the_user_can_answer_in_another_terminal(tmp_path: Path) -> None:
+    async def write() -> str:
+        transcript = LocalTranscript(ConfinedFolder(tmp_path))
+        transcript.write_event(Notice("before"))
+        transcript.write_event(Asked("w/p/s@1", "p", ({"id": "s", "text": "Sure?"},)))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        written = (tmp_path / TRANSCRIPT).read_text()
+        transcript.close()
+        return written
+
+    (tmp_path / ".run").mkdir()
+    assert [json.loads(line)["event"] for line in asyncio.run(write()).splitlines()] == ["Notice", "Asked"]

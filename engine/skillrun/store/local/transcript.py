@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from skillrun import events as kinds
-from skillrun.events import Asked, Event
+from skillrun.events import Asked, Event, RunStarted
 from skillrun.repository.confined_folder import ConfinedFolder
 from skillrun.store.event_lines import Record, format_event_line, parse_event_line
 from skillrun.store.local.lock import LocalLease
@@ -50,11 +50,12 @@ class LocalTranscript:
         if self._error is not None:
             raise self._error
         self._lines.append(format_event_line(event) + "\n")
-        if isinstance(event, Asked) and self._flush is not None:  # another process may answer at once
+        is_urgent = isinstance(event, Asked | RunStarted)  # other processes act on these at once
+        if is_urgent and self._flush is not None:
             self._flush.cancel()
             self._flush = None
         if self._flush is None:
-            delay = 0 if isinstance(event, Asked) else FLUSH
+            delay = 0 if is_urgent else FLUSH
             self._flush = asyncio.get_running_loop().call_later(delay, self._write)
 
     def restore(self, lines: Iterable[str]) -> None:

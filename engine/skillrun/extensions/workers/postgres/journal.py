@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
-from skillrun.events import Asked, Event
+from skillrun.events import Asked, Event, RunStarted
 from skillrun.extensions.workers.postgres.database import StoreUnavailable
 from skillrun.extensions.workers.postgres.row import RunRow
 from skillrun.store.base_journal import RESTORE_HINT, Index, accept_any_body
@@ -147,11 +147,12 @@ class PostgresTranscript:
         if self._error is not None:
             raise self._error
         self._lines.append(format_event_line(event))
-        if isinstance(event, Asked) and self._flush is not None:  # another process may answer at once
+        is_urgent = isinstance(event, Asked | RunStarted)  # other processes act on these at once
+        if is_urgent and self._flush is not None:
             self._flush.cancel()
             self._flush = None
         if self._flush is None:
-            delay = 0 if isinstance(event, Asked) else FLUSH
+            delay = 0 if is_urgent else FLUSH
             self._flush = asyncio.get_running_loop().call_later(delay, self._write)
 
     def close(self) -> Exception | None:
