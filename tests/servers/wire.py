@@ -31,7 +31,10 @@ class WireRequest:
 
 
 class Wire:
-    """`answers` are sent in order, the last one repeatedly; `most` is the highest number of concurrent calls."""
+    """`answers` are sent in order, the last one repeatedly; `most` is the highest number of concurrent calls.
+
+    Requests without a body, such as those for the list of models, are not calls.
+    """
 
     def __init__(self, answers: list[Answer] | Callable[[WireRequest], Answer]) -> None:
         self.answers = answers
@@ -44,16 +47,16 @@ class Wire:
     def answer(self, asked: WireRequest) -> Answer:
         with self._lock:
             self.asked.append(asked)
-            self._now += 1
+            self._now += bool(asked.body)
             self.most = max(self.most, self._now)
             place = len(self.asked) - 1
         if callable(self.answers):
             return self.answers(asked)
         return self.answers[min(place, len(self.answers) - 1)]
 
-    def done(self) -> None:
+    def done(self, asked: WireRequest) -> None:
         with self._lock:
-            self._now -= 1
+            self._now -= bool(asked.body)
 
 
 @contextmanager
@@ -75,7 +78,8 @@ def serve(answers: list[Answer] | Callable[[WireRequest], Answer]) -> Iterator[W
             self._respond({})
 
         def _respond(self, body: dict[str, Any]) -> None:
-            answer = wire.answer(WireRequest(self.path, {k.lower(): v for k, v in self.headers.items()}, body))
+            asked = WireRequest(self.path, {k.lower(): v for k, v in self.headers.items()}, body)
+            answer = wire.answer(asked)
             try:
                 time.sleep(answer.delay)
                 if answer.hang_up:
@@ -91,7 +95,7 @@ def serve(answers: list[Answer] | Callable[[WireRequest], Answer]) -> Iterator[W
             except (BrokenPipeError, ConnectionResetError):
                 self.close_connection = True
             finally:
-                wire.done()
+                wire.done(asked)
 
         def log_message(self, *args: object) -> None:
             """Log nothing."""
