@@ -31,8 +31,21 @@ def names(group: Group) -> dict[str, str]:
 
 
 def load(group: Group, name: str) -> Any:
-    """Import and return a registered object. Raises KeyError if the name is not registered."""
-    return import_object(BUILT_IN[group].get(name) or names(group)[name])
+    """Import and return a registered object.
+
+    Raises KeyError if the name is not registered, and UsageError if an installed package fails to load.
+    """
+    if name in BUILT_IN[group]:
+        return import_object(BUILT_IN[group][name])
+    place = names(group)[name]
+    try:
+        return import_object(place)
+    except Exception as error:
+        from skillrun.syntax.diagnostics import UsageError
+
+        reason = str(error) or type(error).__name__
+        hint = f"reinstall or remove the package of `{place}`"
+        raise UsageError(f"the extension `{name}` failed to load: {reason}", hint) from error
 
 
 def import_object(place: str) -> Any:
@@ -43,13 +56,19 @@ def import_object(place: str) -> Any:
 
 @cache
 def read_entry_points() -> dict[str, dict[str, str]]:
-    """Return the entry points of installed packages, keyed by group and name."""
+    """Return the entry points of installed packages, keyed by group and name.
+
+    The current folder is left out, which `python -m` adds to the search path: a project cannot register anything.
+    """
     entries: dict[str, dict[str, str]] = {}
+    current = os.path.realpath(os.curdir)
     for folder in filter(os.path.isdir, sys.path):
+        if os.path.realpath(folder) == current or not os.access(folder, os.R_OK):
+            continue
         for package in list(os.scandir(folder)):
             path = os.path.join(package.path, "entry_points.txt")  # noqa: PTH118 (pathlib takes three times as long)
             if package.name.endswith(".dist-info") and os.path.isfile(path):  # noqa: PTH113
-                with open(path, encoding="utf-8") as file:  # noqa: PTH123
+                with open(path, encoding="utf-8", errors="replace") as file:  # noqa: PTH123
                     text = file.read()
                 if f"[{PREFIX}" in text:
                     for group, points in _parse(text, path).items():

@@ -10,6 +10,9 @@ from pathlib import Path
 import pytest
 
 from skillrun import registry
+from skillrun.cli import execution
+from skillrun.models.messages import Request
+from skillrun.runtime.listeners import RunListener
 from tests.acceptance.conftest import Call, Make
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "write-an-extension.md"
@@ -76,7 +79,7 @@ def test_an_extension_that_fails_to_start_is_reported(
     project("greeting")
     done = skillrun(*RUN)
     assert done.code == 0, done.err
-    assert "warning: the extension `broken` failed to start: division by zero" in done.out + done.err
+    assert "warning: the extension `broken` failed to load: division by zero" in done.out + done.err
     assert notifications.read_text() == "ada: completed\n"
 
 
@@ -95,3 +98,51 @@ def test_invalid_metadata_of_a_package_is_an_error_that_names_its_file(
     assert done.code == 2
     assert "skillrun_odd-0.1.dist-info/entry_points.txt is invalid" in done.err
     assert "hint: reinstall or remove this package" in done.err
+
+
+def test_a_command_that_fails_to_load_does_not_break_the_help(
+    notifications: Path, skillrun: Call, tmp_path: Path
+) -> None:
+    install(tmp_path / "site", "skillrun_broken", "1 / 0\n", "[skillrun.commands]\nbroken = skillrun_broken:run\n")
+    registry.read_entry_points.cache_clear()
+    reason = "the extension `broken` failed to load: division by zero"
+    shown = skillrun("--help")
+    assert (shown.code, reason in " ".join(shown.out.split())) == (0, True), shown.out
+    done = skillrun("broken")
+    assert (done.code, f"error: {reason}" in done.err) == (2, True), done.err
+    assert "hint: reinstall or remove the package of `skillrun_broken:run`" in done.err
+
+
+def test_the_current_folder_registers_nothing(
+    project: Make, notifications: Path, skillrun: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`python -m skillrun` has it on the search path, and a cloned project may contain anything."""
+    folder = project("greeting")
+    install(
+        folder, "skillrun_hostile", "open('owned', 'w').close()\n", "[skillrun.listeners]\nx = skillrun_hostile:x\n"
+    )
+    monkeypatch.syspath_prepend(str(folder))
+    registry.read_entry_points.cache_clear()
+    assert skillrun(*RUN).code == 0
+    assert not (folder / "owned").exists()
+
+
+def test_a_listener_that_fails_on_a_request_is_reported_once(
+    project: Make, notifications: Path, skillrun: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Failing(RunListener):
+        what = "the observer"
+        observes_requests = True
+
+        def on_request(self, address: str, request: Request) -> None:
+            raise ValueError(address)
+
+        def close(self) -> None:
+            raise ValueError("not closed")
+
+    project("greeting")
+    monkeypatch.setattr(execution, "open_listeners", lambda _context, _warn: [Failing()])
+    done = skillrun(*RUN)
+    assert done.code == 0, done.err
+    assert (done.out + done.err).count("warning: the observer stopped: greeting/") == 1
+    assert "warning: the observer stopped: not closed" in done.out + done.err

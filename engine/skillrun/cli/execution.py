@@ -119,7 +119,7 @@ def execute_session(
             responder = answer_options.open_responder(display.hold_output)
             try:
                 cache = cache_folder() if script is None else None  # with a script no provider is called
-                observed = observe_gateway(gateway, listeners) if script is None else gateway
+                observed = observe_gateway(gateway, listeners, display.line) if script is None else gateway
                 session = loaded.build_session(observed, responder, display.on_event, cache)
                 if isinstance(gateway, ScriptedGateway) and script is not None:
                     session = replace(session, command_flags=script.command_flags, on_replayed=gateway.on_replayed)
@@ -127,7 +127,7 @@ def execute_session(
                 session = replace(session, listeners=[*session.listeners, *observers])
                 outcomes.append(await start(session))
             finally:
-                close_listeners(listeners)
+                close_listeners(listeners, display.line)
                 await gateway.close()
             for answer in responder.prepared.unused_keys():
                 display.line(f"warning: no question used the prepared answer `{answer}`")

@@ -17,7 +17,7 @@ from skillrun.cli.command_group import CommandGroup, import_command
 from skillrun.cli.output import Output, discard_stdout
 from skillrun.cli.project_folder import current_project
 from skillrun.cli.registry import COMMANDS, COMPLETION_VARIABLE, GROUPS, OLD_NAMES, RESERVED_NAMES, CommandEntry
-from skillrun.syntax.diagnostics import make_printable
+from skillrun.syntax.diagnostics import UsageError, make_printable
 from skillrun.version import __version__
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class Skillrun(CommandGroup):
 
             return workflow_command(cmd_name)
         place = registry.names("commands").get(cmd_name)
-        return import_command(place) if place is not None else None
+        return _load_installed(cmd_name) if place is not None else None
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -98,7 +98,7 @@ class Skillrun(CommandGroup):
             title: {name: entry.help for name, entry in group.items() if entry.in_table}
             for title, group in GROUPS.items()
         }
-        installed = {name: import_command(place).get_short_help_str() for name, place in _installed_commands().items()}
+        installed = {name: _installed_help(name) for name in _installed_commands()}
         sections = {"Workflows": _workflow_descriptions(), **groups, "Extensions": installed}
         width = max(len(name) for rows in sections.values() for name in rows)
         for title, rows in sections.items():
@@ -114,6 +114,19 @@ class Skillrun(CommandGroup):
 
     def get_help(self, ctx: click.Context) -> str:
         return make_printable(super().get_help(ctx))
+
+
+def _load_installed(name: str) -> click.Command:
+    command: click.Command = registry.load("commands", name)
+    return command
+
+
+def _installed_help(name: str) -> str:
+    """Return the line in the help for a command of an installed package, or why the package cannot be loaded."""
+    try:
+        return _load_installed(name).get_short_help_str()
+    except UsageError as error:
+        return str(error)
 
 
 def _installed_commands() -> dict[str, str]:

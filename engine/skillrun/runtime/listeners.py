@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 from typing import NamedTuple
 
 from skillrun import registry
 from skillrun.events import Event
 from skillrun.models.messages import NULL_LISTENER, AttemptListener, Gateway, Reply, Request
+from skillrun.syntax.diagnostics import UsageError
 
 
 class RunContext(NamedTuple):
@@ -41,6 +41,9 @@ def open_listeners(context: RunContext, warn: Callable[[str], None]) -> list[Run
     for name in registry.names("listeners"):
         try:
             listener: RunListener | None = registry.load("listeners", name)(context)
+        except UsageError as error:  # it could not be loaded
+            warn(f"warning: {error}")
+            continue
         except Exception as error:  # noqa: BLE001 (code of another package)
             warn(f"warning: the extension `{name}` failed to start: {str(error) or type(error).__name__}")
             continue
@@ -49,29 +52,42 @@ def open_listeners(context: RunContext, warn: Callable[[str], None]) -> list[Run
     return listeners
 
 
-def close_listeners(listeners: Iterable[RunListener]) -> None:
+def close_listeners(listeners: Iterable[RunListener], warn: Callable[[str], None]) -> None:
+    """Close every listener. An error is reported with `warn`, since the run has ended and is not affected."""
     for listener in listeners:
-        with suppress(Exception):  # the run has ended; an extension cannot change that
+        try:
             listener.close()
+        except Exception as error:  # noqa: BLE001 (code of another package)
+            warn(_stopped(listener, error))
 
 
-def observe_gateway(gateway: Gateway, listeners: Iterable[RunListener]) -> Gateway:
+def observe_gateway(gateway: Gateway, listeners: Iterable[RunListener], warn: Callable[[str], None]) -> Gateway:
     """Return a gateway that passes each request to the listeners that observe requests."""
     observers = [listener for listener in listeners if listener.observes_requests]
-    return ObservedGateway(gateway, observers) if observers else gateway
+    return ObservedGateway(gateway, observers, warn) if observers else gateway
 
 
 class ObservedGateway:
-    """A gateway that calls `on_request` of each observer before it sends a request. Errors of observers are ignored."""
+    """A gateway that calls `on_request` of each observer before it sends a request.
 
-    def __init__(self, inner: Gateway, observers: Iterable[RunListener]) -> None:
-        self._inner, self._observers = inner, list(observers)
+    An observer that raises is reported with `warn` and not called again. The request is sent in any case.
+    """
+
+    def __init__(self, inner: Gateway, observers: Iterable[RunListener], warn: Callable[[str], None]) -> None:
+        self._inner, self._observers, self._warn = inner, list(observers), warn
 
     async def send(self, request: Request, address: str, attempts: AttemptListener = NULL_LISTENER) -> Reply:
-        for observer in self._observers:
-            with suppress(Exception):
+        for observer in tuple(self._observers):
+            try:
                 observer.on_request(address, request)
+            except Exception as error:  # noqa: BLE001 (code of another package)
+                self._observers.remove(observer)
+                self._warn(_stopped(observer, error))
         return await self._inner.send(request, address, attempts)
 
     async def close(self) -> None:
         await self._inner.close()
+
+
+def _stopped(listener: RunListener, error: Exception) -> str:
+    return f"warning: {listener.what} stopped: {str(error) or type(error).__name__}"

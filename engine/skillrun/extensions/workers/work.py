@@ -114,7 +114,9 @@ async def process_run(host: WorkerHost, name: str) -> Outcome | None:
             unattended=request.unattended, answers=_write_answers_file(request, stack), terminal=False
         )
         listeners = open_listeners(RunContext(name, os.environ), host.log)
-        gateway = observe_gateway(host.wrap_gateway(workflow.open_gateway(None, host.log, host.slots)), listeners)
+        gateway = observe_gateway(
+            host.wrap_gateway(workflow.open_gateway(None, host.log, host.slots)), listeners, host.log
+        )
         listener = host.listener_for(submitted) if host.listener_for is not None else None
         try:
             session = workflow.build_session(gateway, person, listener, host.folder)
@@ -129,7 +131,7 @@ async def process_run(host: WorkerHost, name: str) -> Outcome | None:
             )
             return await _start_or_resume(host, session, request, name)
         finally:
-            close_listeners(listeners)
+            close_listeners(listeners, host.log)
             await gateway.close()
 
 
