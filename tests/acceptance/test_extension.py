@@ -146,3 +146,21 @@ def test_a_listener_that_fails_on_a_request_is_reported_once(
     assert done.code == 0, done.err
     assert (done.out + done.err).count("warning: the observer stopped: greeting/") == 1
     assert "warning: the observer stopped: not closed" in done.out + done.err
+
+
+@pytest.mark.parametrize(("body", "code"), [("return ['notes.txt'], []", 0), ("raise ValueError('no notes')", 2)])
+def test_validate_runs_the_checks_of_packages(
+    body: str, code: int, project: Make, notifications: Path, skillrun: Call, tmp_path: Path
+) -> None:
+    project("greeting")
+    before = skillrun("validate", "--json").json["files"]
+    source = f"def check(project, library, programs):\n    {body}\n"
+    install(tmp_path / "site", "skillrun_notes", source, "[skillrun.checks]\nnotes = skillrun_notes:check\n")
+    registry.read_entry_points.cache_clear()
+    done = skillrun("validate", "--json")
+    assert done.code == code, done.err
+    if code:
+        assert "error: the check `notes` of an extension failed: no notes" in done.err
+    else:
+        assert done.json["files"] == before + 1
+    sys.modules.pop("skillrun_notes")

@@ -12,6 +12,7 @@ import click
 
 from skillrun import registry
 from skillrun.checker.checker import check_library
+from skillrun.checker.program import Program
 from skillrun.cli.formatting import count_noun
 from skillrun.cli.loading import open_library, prefix_problem_paths, untrusted_settings
 from skillrun.cli.options import as_json
@@ -22,7 +23,7 @@ from skillrun.cli.registry import RESERVED_NAMES
 from skillrun.cli.trust import describe_setting
 from skillrun.library.library import Library
 from skillrun.library.roots import enclosing_project
-from skillrun.syntax.diagnostics import UsageError, render_problem
+from skillrun.syntax.diagnostics import Problem, UsageError, render_problem
 
 Format = Literal["text", "json", "sarif", "github"]
 FORMATS: Final[tuple[Format, ...]] = ("text", "json", "sarif", "github")
@@ -54,7 +55,7 @@ def validate(path: Path | None, strict: bool, shape: Format | None, json: bool) 
     part = place.relative_to(project).as_posix() if path is not None else "."
     library = open_library(project)
     programs = check_library(library, RESERVED_NAMES)
-    checks = [registry.load("checks", name)(project, library, programs) for name in registry.names("checks")]
+    checks = [_run_check(name, project, library, programs) for name in registry.names("checks")]
     checked = [path for files, _ in checks for path in files if part == "." or _is_below(path, part)]
     checked_files = [*library.project_files(part), *checked]
     if not checked_files and part != ".":
@@ -80,6 +81,19 @@ def validate(path: Path | None, strict: bool, shape: Format | None, json: bool) 
     counts = {"errors": errors, "warnings": warnings, "files": files}
     out.data(sarif_log(displayed_problems, library.roots) if shape == "sarif" else {**data, **counts})
     return 1 if errors or (strict and warnings) else 0
+
+
+def _run_check(name: str, project: Path, library: Library, programs: list[Program]) -> tuple[list[str], list[Problem]]:
+    """Return the files that a check covers, and its problems. Raises UsageError if the check of a package fails."""
+    check = registry.load("checks", name)
+    try:
+        files, problems = check(project, library, programs)
+        return files, list(problems)
+    except Exception as error:
+        if name in registry.BUILT_IN["checks"]:
+            raise
+        message = f"the check `{name}` of an extension failed: {str(error) or type(error).__name__}"
+        raise UsageError(message, "report it to the authors of its package, or remove the package") from error
 
 
 def _is_below(path: str, part: str) -> bool:

@@ -58,7 +58,7 @@ def close_listeners(listeners: Iterable[RunListener], warn: Callable[[str], None
         try:
             listener.close()
         except Exception as error:  # noqa: BLE001 (code of another package)
-            warn(_stopped(listener, error))
+            warn(_stop_warning(listener, error))
 
 
 def observe_gateway(gateway: Gateway, listeners: Iterable[RunListener], warn: Callable[[str], None]) -> Gateway:
@@ -82,12 +82,12 @@ class ObservedGateway:
                 observer.on_request(address, request)
             except Exception as error:  # noqa: BLE001 (code of another package)
                 self._observers.remove(observer)
-                self._warn(_stopped(observer, error))
+                self._warn(_stop_warning(observer, error))
         return await self._inner.send(request, address, attempts)
 
     async def close(self) -> None:
         await self._inner.close()
 
 
-def _stopped(listener: RunListener, error: Exception) -> str:
+def _stop_warning(listener: RunListener, error: Exception) -> str:
     return f"warning: {listener.what} stopped: {str(error) or type(error).__name__}"
