@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import product
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice, product
 from typing import Any, Final
 
 from jinja2 import nodes
@@ -34,49 +34,46 @@ class Candidates:
     def __init__(self, workflow: Workflow, library: Library, settings: Settings, phases: Iterable[Phase]) -> None:
         self._library = library
         self._configs = [settings.data or {}, *settings.modes.values()]
-        self._fields: dict[str, dict[str, list[Value]]] = {"state": defaultdict(list), "inputs": defaultdict(list)}
-        for owner, fields in (("state", workflow.state), ("inputs", workflow.inputs)):
-            for field in fields:
-                if field.default is not None:
-                    self._fields[owner][identifier(field.name)].append(field.default)
-        for phase in phases:
-            for name, value in _assignments(phase.walk()):
-                self._fields["state"][name].append(value)
-        self._local: dict[str, list[Value]] = {}
+        inputs, state = (
+            [(identifier(field.name), field.default) for field in fields if field.default is not None]
+            for fields in (workflow.inputs, workflow.state)
+        )
+        assigned = [pair for phase in phases for pair in _assignments(phase.walk())]
+        self._fields = {"inputs": _by_name(inputs), "state": _by_name([*state, *assigned])}
+        self._local: Mapping[str, list[Value]] = {}
         self._decisions: dict[str, Step] = {}
         self._work = 0
 
     def enter_phase(self, phase: Phase | None) -> None:
         """From now on, resolve local names in this phase."""
         steps = list(phase.walk()) if phase is not None else []
-        self._local = defaultdict(list)
-        for name, value in _assignments(steps):
-            self._local[name].append(value)
+        self._local = _by_name(_assignments(steps))
         self._decisions = {identifier(step.id): step for step in steps if step.verb == "decide" and step.id}
 
     def members(self, value: Value | None) -> tuple[tuple[str, ...], bool]:
         """Return the possible members, and whether they are literal and therefore exact."""
-        if value is None:
-            return (), True
-        if not value.is_computed:
-            return tuple(_texts(value.literal)), True
-        texts = (text for found in self.values_of(value) for text in _texts(found))
-        return tuple(dict.fromkeys(text for text in texts if self._has_role(text))), False
+
+        def has_role(member: str) -> bool:
+            match = MEMBER.fullmatch(member)
+            return match is not None and self._library.locate(f"roles/{match['role']}.md") is not None
+
+        return self._names(value, has_role)
 
     def protocols(self, value: Value | None) -> tuple[tuple[str, ...], bool]:
         """Return the possible protocols, and whether they are literal and therefore exact."""
+        return self._names(value, lambda name: self._library.locate(f"skills/protocols/{name}.md") is not None)
+
+    def _names(self, value: Value | None, exists: Callable[[str], bool]) -> tuple[tuple[str, ...], bool]:
         if value is None:
             return (), True
         if not value.is_computed:
             return tuple(_texts(value.literal)), True
         texts = (text for found in self.values_of(value) for text in _texts(found))
-        known = (text for text in texts if self._library.locate(f"skills/protocols/{text}.md") is not None)
-        return tuple(dict.fromkeys(known)), False
+        return tuple(dict.fromkeys(filter(exists, texts))), False
 
     def outcomes(self, step: Step) -> tuple[tuple[str, ...], bool]:
         """Return the possible results of a decision, and whether the list is complete."""
-        values = [value for row in step.rows for value in (row.then, row.at_least) if value is not None]
-        found = [self.values_of(value) for value in values]
+        found = [self.values_of(value) for value in _results(step)]
         known = (str(value) for values in found for value in values if isinstance(value, str | int))
         return tuple(dict.fromkeys(known)), all(found)
 
@@ -89,7 +86,7 @@ class Candidates:
         if value.items is not None:
             return [[item for entry in value.items for item in self._values_of(entry, depth)]]
         if value.entries is not None:
-            return [{name: _first(self._values_of(entry, depth)) for name, entry in value.entries.items()}]
+            return [{name: next(iter(self._values_of(entry, depth)), None) for name, entry in value.entries.items()}]
         if value.template is None:
             return [] if value.plain is None else [value.plain]
         template = value.template
@@ -100,16 +97,19 @@ class Candidates:
         match template.tree.body:
             case [nodes.Output(nodes=parts)]:
                 texts = ([value for value in self._values(part, depth) if isinstance(value, str)] for part in parts)
-                return ["".join(words) for words, _ in zip(product(*texts), range(MAX_VALUES), strict=False)]
+                return ["".join(words) for words in islice(product(*texts), MAX_VALUES)]
         return []
-
-    def _has_role(self, member: str) -> bool:
-        match = MEMBER.fullmatch(member)
-        return match is not None and self._library.locate(f"roles/{match['role']}.md") is not None
 
     def _values(self, node: nodes.Node | None, depth: int) -> list[Any]:
         self._work += 1
-        return _distinct(self._evaluate(node, depth + 1)) if depth < MAX_DEPTH and self._work <= MAX_EVALUATIONS else []
+        unique: list[Any] = []
+        if depth < MAX_DEPTH and self._work <= MAX_EVALUATIONS:
+            for value in self._evaluate(node, depth + 1):
+                if value not in unique:
+                    unique.append(value)
+                if len(unique) == MAX_VALUES:
+                    break
+        return unique
 
     def _evaluate(self, node: nodes.Node | None, depth: int) -> Iterator[Any]:
         match node:
@@ -128,7 +128,8 @@ class Candidates:
                 for value in self._fields[owner].get(identifier(attribute), ()):
                     yield from self._values_of(value, depth)
             case nodes.Getattr(node=nodes.Name(name=name), attr="value") if name in self._decisions:
-                yield from self._outcomes(self._decisions[name], depth)
+                for value in _results(self._decisions[name]):
+                    yield from self._values_of(value, depth)
             case nodes.Getattr(node=owner, attr=attribute):
                 yield from _items(self._values(owner, depth), [attribute])
             case nodes.Getitem(node=owner, arg=key):
@@ -139,9 +140,7 @@ class Candidates:
     def _evaluate_operator(self, node: nodes.Node | None, depth: int) -> Iterator[Any]:
         """Yield the values of an expression that selects or combines the values of other expressions."""
         match node:
-            case nodes.Or(left=left, right=right):
-                yield from (*self._values(left, depth), *self._values(right, depth))
-            case nodes.CondExpr(expr1=left, expr2=right):
+            case nodes.Or(left=left, right=right) | nodes.CondExpr(expr1=left, expr2=right):
                 yield from (*self._values(left, depth), *self._values(right, depth))
             case nodes.Add(left=left, right=right):
                 for first, other in product(self._values(left, depth), self._values(right, depth)):
@@ -152,11 +151,10 @@ class Candidates:
                 if name == "default" and arguments:
                     yield from self._values(arguments[0], depth)
 
-    def _outcomes(self, step: Step, depth: int) -> Iterator[Any]:
-        for row in step.rows:
-            for value in (row.then, row.at_least):
-                if value is not None:
-                    yield from self._values_of(value, depth)
+
+def _results(step: Step) -> list[Value]:
+    """Return the values that the rows of a decision can give it."""
+    return [value for row in step.rows for value in (row.then, row.at_least) if value is not None]
 
 
 def _assignments(steps: Iterable[Step]) -> Iterator[tuple[str, Value]]:
@@ -164,6 +162,13 @@ def _assignments(steps: Iterable[Step]) -> Iterator[tuple[str, Value]]:
     for step in steps:
         if step.verb == "set" and step.main is not None:
             yield from ((identifier(name), value) for name, value in (step.main.entries or {}).items())
+
+
+def _by_name(pairs: Iterable[tuple[str, Value]]) -> dict[str, list[Value]]:
+    values: defaultdict[str, list[Value]] = defaultdict(list)
+    for name, value in pairs:
+        values[name].append(value)
+    return dict(values)
 
 
 def _items(owners: Iterable[Any], keys: Iterable[Any]) -> Iterator[Any]:
@@ -183,17 +188,3 @@ def _texts(value: Any) -> Iterator[str]:
     elif isinstance(value, Mapping | list):
         for item in value.values() if isinstance(value, Mapping) else value:
             yield from _texts(item)
-
-
-def _first(values: list[Any]) -> Any:
-    return values[0] if values else None
-
-
-def _distinct(values: Iterable[Any]) -> list[Any]:
-    unique: list[Any] = []
-    for value in values:
-        if value not in unique:
-            unique.append(value)
-        if len(unique) == MAX_VALUES:
-            break
-    return unique

@@ -5,20 +5,29 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import click
 
+from skillrun.checker.checker import check_workflow
 from skillrun.cli import completers
-from skillrun.cli.graph.labels import clean, cut_note, graph_summary, join_parts, omissions, phase_notes, step_row
-from skillrun.cli.graph.model import StepNode, WorkflowGraph
+from skillrun.cli.graph.labels import (
+    clean,
+    cut_note,
+    graph_summary,
+    join_parts,
+    omissions,
+    phase_notes,
+    step_line,
+    step_notes,
+    step_verb,
+)
+from skillrun.cli.graph.model import StepNode, WorkflowGraph, build_graph
 from skillrun.cli.loading import open_library, problems_for_display, require_workflow
 from skillrun.cli.options import as_json
 from skillrun.cli.output import Output
 from skillrun.cli.registry import RESERVED_NAMES
-
-if TYPE_CHECKING:
-    from skillrun.cli.graph.model import WorkflowGraph
+from skillrun.syntax.diagnostics import render_problem
 
 WIDTH: Final = 100
 VERB_WIDTH: Final = 8
@@ -26,7 +35,7 @@ VERB_WIDTH: Final = 8
 
 def draw_text(graph: WorkflowGraph) -> str:
     """Return the workflow drawn in lines of at most 100 columns: a summary, then each phase with its steps."""
-    lines = [*_wrap(f"{graph.name}: {graph.description}" if graph.description else graph.name, "", "  ")]
+    lines = _wrap(f"{graph.name}: {graph.description}" if graph.description else graph.name, "", "  ")
     for line in graph_summary(graph):
         lines += _wrap(line, "  ", "    ")
     for number, phase in enumerate(graph.phases, 1):
@@ -35,19 +44,16 @@ def draw_text(graph: WorkflowGraph) -> str:
         for note in phase_notes(phase):
             lines += _wrap(note, "   - ", "     ")
         lines += _steps(phase.steps, "   ")
-        cut = cut_note(phase)
-        lines += [f"   ({cut})"] if cut else []
+        lines += [f"   ({cut})"] if (cut := cut_note(phase)) else []
     notes = omissions(graph)
-    lines += ["", *notes] if notes else []
-    return "\n".join(lines)
+    return "\n".join([*lines, "", *notes] if notes else lines)
 
 
 def _steps(steps: Iterable[StepNode], indent: str) -> Iterator[str]:
     for step in steps:
-        row = step_row(step)
         hanging = indent + " " * (VERB_WIDTH + 1)
-        yield from _wrap(join_parts(row.pieces), f"{indent}{row.verb:<{VERB_WIDTH}} ", hanging)
-        for note in row.notes:
+        yield from _wrap(join_parts(step_line(step)), f"{indent}{step_verb(step):<{VERB_WIDTH}} ", hanging)
+        for note in step_notes(step):
             yield from _wrap(note, hanging, f"{hanging}  ")
         yield from _steps(step.steps, f"{indent}  | ")
 
@@ -72,10 +78,6 @@ printed, what can be read is drawn, and the exit code is 1."""
 @click.option("--all", "shows_all", is_flag=True, help="Show every step.")
 @as_json
 def graph(workflow: str, format: str | None, shows_all: bool, json: bool) -> int:  # noqa: A002 (an option's name)
-    from skillrun.checker.checker import check_workflow
-    from skillrun.cli.graph.model import build_graph
-    from skillrun.syntax.diagnostics import render_problem
-
     out = Output(json)
     library = open_library()
     require_workflow(workflow, library)
@@ -83,7 +85,6 @@ def graph(workflow: str, format: str | None, shows_all: bool, json: bool) -> int
     problems = problems_for_display(library)
     for problem in problems:
         out.note(render_problem(problem) + "\n")
-    failed = any(problem.severity == "error" for problem in problems)
     found = [asdict(problem) for problem in problems]
     definition = library.workflow(workflow)
     if definition is None or not definition.phases:
@@ -91,18 +92,10 @@ def graph(workflow: str, format: str | None, shows_all: bool, json: bool) -> int
         return 1
     drawn = build_graph(definition, library, program)
     out.data({**drawn.data(), "problems": found})
-    out.line(_render_graph(drawn if shows_all else drawn.without_minor_steps(), format))
-    return 1 if failed else 0
-
-
-def _render_graph(graph: WorkflowGraph, format: str | None) -> str:  # noqa: A002
+    draw = draw_text
     if format == "mermaid":
-        from skillrun.cli.graph.mermaid import draw_mermaid
-
-        return draw_mermaid(graph)
-    if format == "svg":
-        from skillrun.cli.graph.svg import draw_svg
-
-        return draw_svg(graph)
-
-    return draw_text(graph)
+        from skillrun.cli.graph.mermaid import draw_mermaid as draw
+    elif format == "svg":
+        from skillrun.cli.graph.svg import draw_svg as draw
+    out.line(draw(drawn if shows_all else drawn.without_minor_steps()))
+    return 1 if any(problem.severity == "error" for problem in problems) else 0

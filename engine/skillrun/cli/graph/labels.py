@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -28,15 +28,6 @@ class LabelPart:
 
     kind: SegmentKind
     text: str
-
-
-@dataclass(frozen=True)
-class StepRow:
-    """The row of a step, without nested steps: its verb, the parts of its line, and the notes below the line."""
-
-    verb: str
-    pieces: tuple[LabelPart, ...]
-    notes: tuple[str, ...]
 
 
 def clean(text: str, longest: int = MAX_TEXT) -> str:
@@ -68,10 +59,9 @@ def phase_notes(phase: PhaseNode) -> list[str]:
 
 def omissions(graph: WorkflowGraph) -> list[str]:
     """Return notes about the omitted steps and phases."""
-    minor, undrawn = graph.minor, graph.undrawn
-    what = "only sets values or prints a message" if minor == 1 else "only set values or print messages"
-    lines = [f"{count_noun(minor, 'step')} that {what} (use `--all` to show)"] if minor else []
-    lines += [f"{count_noun(undrawn, 'phase')} beyond the size of a picture"] if undrawn else []
+    what = "only sets values or prints a message" if graph.minor == 1 else "only set values or print messages"
+    lines = [f"{count_noun(graph.minor, 'step')} that {what} (use `--all` to show)"] if graph.minor else []
+    lines += [f"{count_noun(graph.undrawn, 'phase')} beyond the size of a picture"] if graph.undrawn else []
     return [f"not shown: {line}" for line in lines]
 
 
@@ -80,25 +70,31 @@ def cut_note(phase: PhaseNode) -> str:
     return f"{count_noun(phase.cut, 'step')} more, not shown" if phase.cut else ""
 
 
-def step_row(step: StepNode) -> StepRow:
-    """Return the row of a step."""
+def step_verb(step: StepNode) -> str:
+    return step.verb or "error"
+
+
+def step_line(step: StepNode, *, with_id: bool = True) -> list[LabelPart]:
+    """Return the parts of a step's line, without the verb and the notes."""
+    has_id = with_id and step.id and step.verb not in VERBS_WITHOUT_ID
+    parts = [*([LabelPart("name", step.id)] if has_id else []), *_line_parts(step)]
+    return [LabelPart(part.kind, clean(part.text)) for part in parts if part.text]
+
+
+def step_notes(step: StepNode) -> list[str]:
+    """Return the notes below a step's line: its condition, its choices, and what happens if it fails."""
     notes = [f"if {step.when}"] if step.when else []
-    if step.choices:
-        notes.append(f"choices: {', '.join(step.choices)}")
-    if step.verb == "goto":
-        notes += [f"after that: {step_phrase(step.otherwise)}"] if step.otherwise is not None else []
-    else:
+    notes += [f"choices: {', '.join(step.choices)}"] if step.choices else []
+    if step.verb != "goto":
         notes += _failure_notes(step.retry_limit, step.retry_then, step.otherwise)
-    pieces = [LabelPart("name", step.id)] if step.id and step.verb not in VERBS_WITHOUT_ID else []
-    pieces = [piece for piece in (*pieces, *_line_parts(step)) if piece.text]
-    return StepRow(
-        step.verb or "error", tuple(_shorten(piece) for piece in pieces), tuple(clean(note) for note in notes)
-    )
+    elif step.otherwise is not None:
+        notes.append(f"after that: {step_phrase(step.otherwise)}")
+    return list(map(clean, notes))
 
 
 def step_phrase(step: StepNode) -> str:
     """Return a step as part of a sentence, for example about a fallback."""
-    words = join_parts(_shorten(piece) for piece in _line_parts(step) if piece.text)
+    words = join_parts(step_line(step, with_id=False))
     verb = {"agent": "agent", "panel": "panel of"}.get(step.verb, "")
     condition = f" (if {step.when})" if step.when else ""
     if step.verb in ("repeat", "each"):
@@ -108,12 +104,10 @@ def step_phrase(step: StepNode) -> str:
 
 def join_parts(pieces: Iterable[LabelPart]) -> str:
     """Return the parts as one line of text, with code in backticks and a colon after each name."""
-    text = ""
-    last = ""
+    text = last = ""
     for piece in pieces:
-        written = f"`{piece.text}`" if piece.kind == "code" else piece.text
         joint = {"": "", "name": ": "}.get(last, ", " if last == piece.kind == "role" else " ")
-        text += f"{joint}{written}"
+        text += joint + (f"`{piece.text}`" if piece.kind == "code" else piece.text)
         last = piece.kind
     return text
 
@@ -129,10 +123,6 @@ def describe_limit(at_most: str) -> str:
     return "at most once" if at_most == "1" else f"at most {at_most} times"
 
 
-def _shorten(piece: LabelPart) -> LabelPart:
-    return LabelPart(piece.kind, clean(piece.text))
-
-
 def _failure_notes(limit: str, then: str, otherwise: StepNode | None) -> Iterator[str]:
     """Yield a note about what happens if a step or phase fails. `otherwise` has priority over the breaker's action."""
     when = f"after {count_noun(int(limit), 'failure')}" if limit.isdecimal() else "if it fails"
@@ -146,13 +136,8 @@ def _failure_notes(limit: str, then: str, otherwise: StepNode | None) -> Iterato
 def _line_parts(step: StepNode) -> Iterator[LabelPart]:
     """Yield the parts of a step's line, without its name and condition."""
     match step.verb:
-        case "agent":
+        case "agent" | "panel":
             yield from _members(step)
-            yield from _artifact(step)
-        case "panel":
-            yield from _members(step)
-            if step.protocols:
-                yield LabelPart("words", f"by protocol {join_names(step.protocols, 'or')}")
         case "ask":
             yield from _question(step)
         case "read" | "write":
@@ -180,19 +165,17 @@ def _line_parts(step: StepNode) -> Iterator[LabelPart]:
 
 
 def _members(step: StepNode) -> Iterator[LabelPart]:
-    if not step.members:
+    if step.members:
+        yield from (LabelPart("role", member) for member in step.members[:MAX_MEMBERS])
+        more = len(step.members) - MAX_MEMBERS
+        notes = [f"and {more} more"] if more > 0 else []
+        notes += [] if step.is_fixed else ["(chosen during the run)"]
+        yield LabelPart("words", " ".join(notes))
+    else:
         yield from (LabelPart("words", "members from"), LabelPart("code", step.expression))
-        return
-    shown: Sequence[str] = step.members[:MAX_MEMBERS]
-    yield from (LabelPart("role", member) for member in shown)
-    more = len(step.members) - len(shown)
-    notes = [f"and {more} more"] if more else []
-    notes += [] if step.is_fixed else ["(chosen during the run)"]
-    yield LabelPart("words", " ".join(notes))
-
-
-def _artifact(step: StepNode) -> Iterator[LabelPart]:
-    if step.path:
+    if step.verb == "panel" and step.protocols:
+        yield LabelPart("words", f"by protocol {join_names(step.protocols, 'or')}")
+    elif step.verb == "agent" and step.path:
         yield from (LabelPart("words", "writes"), LabelPart("file", step.path))
 
 

@@ -6,8 +6,17 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from skillrun.cli.graph.labels import FAMILIES, clean, cut_note, describe_limit, join_parts, omissions, step_row
-from skillrun.cli.graph.model import PhaseNode, StepNode, WorkflowGraph
+from skillrun.cli.graph.labels import (
+    FAMILIES,
+    clean,
+    cut_note,
+    describe_limit,
+    join_parts,
+    omissions,
+    step_line,
+    step_verb,
+)
+from skillrun.cli.graph.model import StepNode, WorkflowGraph
 
 MAX_PHASES: Final = 100
 MAX_STEPS: Final = 200  # Mermaid refuses more than 500 edges or 50,000 characters
@@ -52,7 +61,15 @@ class _Flowchart:
     def lines(self, graph: WorkflowGraph) -> list[str]:
         ends: dict[str, tuple[str, str]] = {}
         for number, phase in enumerate(graph.phases, 1):
-            ends[phase.name] = first, last = self._add_phase(number, phase)
+            when = f" (only if {phase.when})" if phase.when else ""
+            self._open(f"p{number}", 1, f"{phase.name}{when}")
+            phase_ends = self._add_steps(phase.steps, 2)
+            rest = cut_note(phase) or ("" if phase.steps else phase.description or "no steps to show")
+            if rest or phase_ends is None:
+                node = self._add_node(2, "[", "]", rest)
+                phase_ends = (phase_ends[0] if phase_ends is not None else node, node)
+            self._lines.append("    end")
+            ends[phase.name] = first, last = phase_ends
             self._edges += [f"{ends[name][1]} --> {first}" for name in phase.after if name in ends]
             if phase.otherwise is not None:
                 self._jumps.append((last, phase.otherwise))
@@ -67,49 +84,33 @@ class _Flowchart:
         ]
         return [*self._lines, *(f"    {edge}" for edge in self._edges), *styles]
 
-    def _add_phase(self, number: int, phase: PhaseNode) -> tuple[str, str]:
-        """Write a phase and return its first and last node."""
-        when = f" (only if {phase.when})" if phase.when else ""
-        self._open(f"p{number}", 1, clean(f"{phase.name}{when}", TITLE))
-        ends = self._add_steps(phase.steps, 2)
-        rest = cut_note(phase) or ("" if phase.steps else phase.description or "no steps to show")
-        if rest:
-            node = self._add_node(2, "[", "]", rest)
-            ends = (ends[0], node) if ends is not None else (node, node)
-        self._lines.append("    end")
-        assert ends is not None
-        return ends
-
     def _add_steps(self, steps: Iterable[StepNode], depth: int) -> tuple[str, str] | None:
         """Write consecutive steps, and return their first and last node; None if there are no steps."""
         ends: tuple[str, str] | None = None
         for step in steps:
-            step_ends = self._add_loop(step, depth) if step.steps else self._add_step(step, depth)
+            step_ends = self._add_step(step, depth)
             if ends is not None:
                 self._edges.append(f"{ends[1]} --> {step_ends[0]}")
             ends = (ends[0] if ends is not None else step_ends[0], step_ends[1])
             self._jumps += [(step_ends[1], each) for each in (step, step.otherwise) if each is not None]
         return ends
 
-    def _add_loop(self, step: StepNode, depth: int) -> tuple[str, str]:
-        row = step_row(step)
-        self._count += 1
-        self._open(f"s{self._count}", depth, clean(f"{row.verb} {step.id}", TITLE))
-        words = join_parts(piece for piece in row.pieces if piece.kind != "name")
-        head = self._add_node(depth + 1, "([", "])", words, *_condition(step))
-        ends = self._add_steps(step.steps, depth + 1)
-        assert ends is not None
-        self._edges.append(f"{head} --> {ends[0]}")
-        self._lines.append(f"{'    ' * depth}end")
-        return head, ends[1]
-
     def _add_step(self, step: StepNode, depth: int) -> tuple[str, str]:
-        row = step_row(step)
-        node = self._add_node(
-            depth, *SHAPES.get(step.verb, ("[", "]")), f"{row.verb}: {join_parts(row.pieces)}", *_condition(step)
-        )
-        family = FAMILIES.get(step.verb, "")
-        if family in STYLES:
+        """Write a step with the steps inside it, and return its first and last node."""
+        verb, condition = step_verb(step), [f"if {step.when}"] if step.when else []
+        if step.steps:
+            self._count += 1
+            self._open(f"s{self._count}", depth, f"{verb} {step.id}")
+            words = join_parts(part for part in step_line(step) if part.kind != "name")
+            first = self._add_node(depth + 1, "([", "])", words, *condition)
+            ends = self._add_steps(step.steps, depth + 1)
+            assert ends is not None
+            self._edges.append(f"{first} --> {ends[0]}")
+            self._lines.append(f"{'    ' * depth}end")
+            return first, ends[1]
+        shape = SHAPES.get(step.verb, ("[", "]"))
+        node = self._add_node(depth, *shape, f"{verb}: {join_parts(step_line(step))}", *condition)
+        if (family := FAMILIES.get(step.verb, "")) in STYLES:
             self._ids.setdefault(family, []).append(node)
         return node, node
 
@@ -118,13 +119,9 @@ class _Flowchart:
         self._lines.append(f"{'    ' * depth}s{self._count}{start}{_label(*texts)}{end}")
         return f"s{self._count}"
 
-    def _open(self, name: str, depth: int, *texts: str) -> None:
+    def _open(self, name: str, depth: int, title: str) -> None:
         indent = "    " * depth
-        self._lines += [f"{indent}subgraph {name}[{_label(*texts)}]", f"{indent}    direction TB"]
-
-
-def _condition(step: StepNode) -> list[str]:
-    return [f"if {step.when}"] if step.when else []
+        self._lines += [f"{indent}subgraph {name}[{_label(clean(title, TITLE))}]", f"{indent}    direction TB"]
 
 
 def _label(*texts: str) -> str:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from jinja2 import nodes
 
 from skillrun.checker.program import Program
 from skillrun.cli.graph.candidates import Candidates
-from skillrun.definitions.definitions import Phase, PhaseUse, Step, Workflow
+from skillrun.definitions.definitions import Step, Workflow
 from skillrun.library.library import Library
-from skillrun.library.lookups import Lookups, Settings
+from skillrun.library.lookups import Lookups
 from skillrun.templates.expressions import Template, Value
 
 MINOR_VERBS: Final = ("set", "say")
@@ -116,16 +116,12 @@ class WorkflowGraph:
                 "is_missing": phase.is_missing,
                 **({"retry": phase.retry} if phase.retry else {}),
                 **({"otherwise": _step_data(phase.otherwise)} if phase.otherwise is not None else {}),
-                "steps": [_step_data(step) for step in phase.steps],
+                "steps": list(map(_step_data, phase.steps)),
             }
             for phase in self.phases
         ]
-        return {
-            "workflow": self.name,
-            "description": self.description,
-            "outputs": list(self.outputs),
-            "phases": phases,
-        }
+        names = {"workflow": self.name, "description": self.description, "outputs": list(self.outputs)}
+        return {**names, "phases": phases}
 
     def without_minor_steps(self) -> WorkflowGraph:
         """Return the graph without steps that only set values or print messages."""
@@ -157,12 +153,11 @@ def _major_steps(steps: Iterable[StepNode]) -> tuple[StepNode, ...]:
 
 
 def _step_data(step: StepNode) -> dict[str, Any]:
-    values = {field.name: getattr(step, field.name) for field in fields(step)}
-    data = {name: value for name, value in values.items() if value not in ("", (), None, True)}
+    data = {name: value for name, value in vars(step).items() if value not in ("", (), None, True)}
     if step.otherwise is not None:
         data["otherwise"] = _step_data(step.otherwise)
     if step.steps:
-        data["steps"] = [_step_data(inner) for inner in step.steps]
+        data["steps"] = list(map(_step_data, step.steps))
     return data
 
 
@@ -172,46 +167,43 @@ def build_graph(workflow: Workflow, library: Library, program: Program | None) -
     If a phase cannot be read, `program` is None, and so is `reads` of every phase.
     """
     settings = Lookups(library).settings(workflow)
-    phases = {name: library.phase(use.skill) for name, use in workflow.phases.items()}
-    builder = _Builder(workflow, library, settings, [phase for phase in phases.values() if phase is not None])
-    reads = None if program is None else program.reads
-    return WorkflowGraph(
-        name=workflow.name,
-        description=workflow.description,
-        outputs=tuple(workflow.outputs),
-        phases=tuple(builder.build_phase(use, phases[name], reads) for name, use in workflow.phases.items()),
-    )
-
-
-class _Builder:
-    """Turns the definitions of one workflow into nodes."""
-
-    def __init__(self, workflow: Workflow, library: Library, settings: Settings, phases: Iterable[Phase]) -> None:
-        self._workflow = workflow
-        self._library = library
-        self._breakers = settings.part("breakers")
-        self._candidates = Candidates(workflow, library, settings, phases)
-
-    def build_phase(self, use: PhaseUse, phase: Phase | None, reads: Mapping[str, frozenset[str]] | None) -> PhaseNode:
-        self._candidates.enter_phase(phase)
-        read_phases = None if reads is None else reads.get(use.name, frozenset())
-        limit, then = self._breaker(use.retry)
-        return PhaseNode(
-            name=use.name,
-            description=phase.description if phase is not None else "",
-            after=tuple(use.after),
-            reads=None if read_phases is None else tuple(name for name in self._workflow.phases if name in read_phases),
-            when=_source(use.when),
-            retry=use.retry or "",
-            retry_limit=limit,
-            retry_then=then,
-            otherwise=self.build_step(use.otherwise) if use.otherwise is not None else None,
-            steps=tuple(self.build_step(step) for step in phase.steps) if phase is not None else (),
-            is_missing=phase is None,
+    files = {name: library.phase(use.skill) for name, use in workflow.phases.items()}
+    candidates = Candidates(workflow, library, settings, [phase for phase in files.values() if phase is not None])
+    builder = _StepBuilder(settings.part("breakers"), candidates)
+    phases = []
+    for name, use in workflow.phases.items():
+        phase = files[name]
+        candidates.enter_phase(phase)
+        read_phases = None if program is None else program.reads.get(name, frozenset())
+        limit, then = builder.breaker(use.retry)
+        phases.append(
+            PhaseNode(
+                name=name,
+                description=phase.description if phase is not None else "",
+                after=tuple(use.after),
+                reads=None if read_phases is None else tuple(each for each in workflow.phases if each in read_phases),
+                when=_source(use.when),
+                retry=use.retry or "",
+                retry_limit=limit,
+                retry_then=then,
+                otherwise=builder.build(use.otherwise) if use.otherwise is not None else None,
+                steps=tuple(map(builder.build, phase.steps)) if phase is not None else (),
+                is_missing=phase is None,
+            )
         )
+    outputs = tuple(workflow.outputs)
+    return WorkflowGraph(name=workflow.name, description=workflow.description, outputs=outputs, phases=tuple(phases))
 
-    def build_step(self, step: Step) -> StepNode:
-        limit, then = self._breaker(step.retry)
+
+@dataclass(frozen=True)
+class _StepBuilder:
+    """Turns the steps of one workflow into nodes."""
+
+    breakers: Mapping[str, Any]
+    candidates: Candidates
+
+    def build(self, step: Step) -> StepNode:
+        limit, then = self.breaker(step.retry)
         return StepNode(
             verb=step.verb,
             id=step.id or "",
@@ -219,8 +211,8 @@ class _Builder:
             retry=step.retry or "",
             retry_limit=limit,
             retry_then=then,
-            otherwise=self.build_step(step.otherwise) if step.otherwise is not None else None,
-            steps=tuple(self.build_step(inner) for inner in step.steps),
+            otherwise=self.build(step.otherwise) if step.otherwise is not None else None,
+            steps=tuple(map(self.build, step.steps)),
             **self._details(step),
         )
 
@@ -230,13 +222,17 @@ class _Builder:
         details: dict[str, Any] = {}
         match step.verb:
             case "agent" | "panel":
-                details = {**self._members(step), "path": _text(step.artifact)}
+                members, is_fixed = self.candidates.members(main)
+                protocols, is_one = self.candidates.protocols(values.get("protocol"))
+                names = {"members": members, "protocols": protocols, "is_fixed": is_fixed and is_one}
+                details = {**names, "expression": "" if members else _text(main), "path": _text(step.artifact)}
             case "ask":
                 choices = values.get("choices")
-                shown = tuple(_text(choice) for choice in choices.items or ()) if choices is not None else ()
+                shown = tuple(map(_text, choices.items or ())) if choices is not None else ()
                 questions = _questions(main)
+                file = _text(values.get("form") or values.get("files"))
                 expression = "" if questions else _text(main)
-                details = {"questions": questions, "choices": shown, "expression": expression, "path": _file(values)}
+                details = {"questions": questions, "choices": shown, "expression": expression, "path": file}
             case "read" | "write":
                 details = {"path": _text(main)}
             case "find":
@@ -246,7 +242,7 @@ class _Builder:
             case "set":
                 details = {"names": tuple(main.entries or ()) if main is not None else ()}
             case "decide":
-                outcomes, is_complete = self._candidates.outcomes(step)
+                outcomes, is_complete = self.candidates.outcomes(step)
                 details = {"outcomes": outcomes, "is_fixed": is_complete}
             case "repeat":
                 details = {"until": _source(step.until), "at_most": self._limit(values.get("at_most"))}
@@ -260,25 +256,19 @@ class _Builder:
                 details = {"target": step.text, "text": _text(values.get("reason"))}
         return details
 
-    def _members(self, step: Step) -> dict[str, Any]:
-        members, is_fixed = self._candidates.members(step.main)
-        protocols, is_one = self._candidates.protocols(step.values.get("protocol"))
-        unknown = _text(step.main) if not members else ""
-        return {"members": members, "protocols": protocols, "is_fixed": is_fixed and is_one, "expression": unknown}
-
     def _limit(self, value: Value | None) -> str:
         """Return the limit of a loop or jump: a number if it is known, otherwise the expression."""
         if value is None:
             return ""
         if isinstance(value.literal, str):
-            return self._breaker(value.literal)[0] or value.literal
+            return self.breaker(value.literal)[0] or value.literal
         names = {name.name for template in value.templates() for name in template.tree.find_all(nodes.Name)}
-        numbers = self._candidates.values_of(value) if names <= {"config"} else []
+        numbers = self.candidates.values_of(value) if names <= {"config"} else []
         return str(numbers[0]) if len(numbers) == 1 and isinstance(numbers[0], int) else _text(value)
 
-    def _breaker(self, name: str | None) -> tuple[str, str]:
+    def breaker(self, name: str | None) -> tuple[str, str]:
         """Return the limit and the action of a breaker; both are empty if the breaker is unknown."""
-        breaker = self._breakers.get(name or "")
+        breaker = self.breakers.get(name or "")
         if not isinstance(breaker, Mapping):
             return "", ""
         return str(breaker.get("limit", "")), str(breaker.get("then", ""))
@@ -286,11 +276,6 @@ class _Builder:
 
 def _source(condition: Template | None) -> str:
     return " ".join(condition.text.value.split()) if condition is not None else ""
-
-
-def _file(values: Mapping[str, Value]) -> str:
-    """Return the `form` or the `files` of a question."""
-    return _text(values.get("form") or values.get("files"))
 
 
 def _questions(main: Value | None) -> tuple[str, ...]:
@@ -303,7 +288,7 @@ def _questions(main: Value | None) -> tuple[str, ...]:
 
 
 def _text(value: Value | None) -> str:
-    """Return a value on one line: its fixed text, or the source of a single expression."""
+    """Return a value on one line: its fixed text with `…` for each expression, or the source of a single expression."""
     if value is None:
         return ""
     if value.items is not None:
@@ -318,12 +303,7 @@ def _text(value: Value | None) -> str:
     elif template.expression is not None:
         text = template.text.value.strip().removeprefix("{{").removesuffix("}}").strip("- \n")
     else:
-        text = "".join(_static_text(template.tree.body))
+        outputs = (node for node in template.tree.body if isinstance(node, nodes.Output))
+        parts = (part for output in outputs for part in output.nodes)
+        text = "".join(part.data if isinstance(part, nodes.TemplateData) else "…" for part in parts)
     return " ".join(text.split())
-
-
-def _static_text(body: Iterable[nodes.Node]) -> Iterator[str]:
-    """Yield the fixed text of a template, with `…` for each expression."""
-    for node in body:
-        if isinstance(node, nodes.Output):
-            yield from (part.data if isinstance(part, nodes.TemplateData) else "…" for part in node.nodes)

@@ -9,8 +9,7 @@ from skillrun.cli.graph.command import draw_text
 from skillrun.cli.graph.labels import LabelPart
 from skillrun.cli.graph.mermaid import draw_mermaid
 from skillrun.cli.graph.model import PhaseNode, StepNode, WorkflowGraph
-from skillrun.cli.graph.svg import MAX_PHASES, draw_svg
-from skillrun.cli.graph.typesetting import break_lines, layout_parts, text_width
+from skillrun.cli.graph.svg import MAX_PHASES, break_lines, draw_svg, layout_parts, text_width
 
 HOSTILE = [
     "end",
