@@ -8,7 +8,7 @@ from typing import Final
 import click
 
 from docsite.tables import page, table
-from skillrun.cli.command_group import import_command
+from skillrun import registry
 from skillrun.cli.options import INPUT_PREFIX
 from skillrun.cli.registry import COMMANDS, GROUPS, CommandEntry
 from skillrun.cli.workflow import workflow_command
@@ -33,7 +33,7 @@ def commands() -> str:
     ]
     for name, entry in with_subcommands(COMMANDS).items():
         parts.append(f"{'###' if ' ' in name else '##'} {name}")
-        parts += _command(f"skillrun {name}", import_command(entry.import_path))
+        parts += _command(f"skillrun {name}", registry.import_object(entry.import_path))
     return page("Commands", parts)
 
 

@@ -212,7 +212,7 @@ def test_a_full_disk_leaves_no_partial_file(folder: Path, skillrun: Call, monkey
         def write(self, _: str) -> None:
             raise OSError(28, os.strerror(28), "roles/critic.md")
 
-    monkeypatch.setattr("skillrun.cli.starter_files.os.fdopen", FullDisk)
+    monkeypatch.setattr("skillrun.cli.new.os.fdopen", FullDisk)
     done = skillrun("new", "role", "critic")
     assert done.code == 1
     assert "No space left on device" in done.err

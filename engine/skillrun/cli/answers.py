@@ -1,4 +1,5 @@
-"""`skillrun answers`: answers the open questions of a run from any terminal."""
+"""`skillrun answers` answers the open questions of a run from any terminal, and `skillrun questions` lists those of
+all runs."""
 
 from __future__ import annotations
 
@@ -10,18 +11,26 @@ from typing import Any, Final
 
 import click
 
-from skillrun.cli import completers, options
+from skillrun.cli import completion, options
 from skillrun.cli.formatting import count_noun, format_event
+from skillrun.cli.options import current_project
 from skillrun.cli.output import Output
-from skillrun.cli.project_folder import current_project
 from skillrun.cli.run_summary import resume_command
-from skillrun.questions.answers import GENERATED_NOTE, Answer, choices_of, needs_answer, to_one_line
+from skillrun.questions.answers import GENERATED_NOTE, Answer, Question, choices_of, needs_answer, to_one_line
 from skillrun.questions.prepared_answers import PreparedAnswers, read_answers, unique_answer_key
-from skillrun.questions.responder import QuestionSet, has_terminal
+from skillrun.questions.responder import has_terminal
 from skillrun.questions.terminal import ProgressKind, Terminal, UnfinishedAnswers
 from skillrun.store.inbox import AnswerInbox, PendingQuestions, pending_questions
 from skillrun.store.stored_run import StoredRun
 from skillrun.syntax.diagnostics import SkillrunError, UsageError
+
+PICKUP_TIMEOUT: Final = 5.0  # seconds to wait until the process that executes the run has read the answers
+POLL_INTERVAL: Final = 0.1
+CANCELLED: Final = "cancelled"  # status in a store; the questions of a cancelled run are withdrawn
+HELP: Final = """Answer the questions of RUN, in the terminal or from a file.
+
+If a process such as `skillrun dev` has the run open, the run continues by itself. Otherwise use
+`skillrun resume RUN`."""
 
 PartialAnswers = dict[str, dict[str, Any]]
 """The saved progress of an unfinished list of questions, keyed by kind of progress and by question number."""
@@ -65,59 +74,45 @@ def select_prepared_answers(waiting: PendingQuestions, prepared: PreparedAnswers
     Return None if no question has a prepared answer, or if some have none and may not be skipped. Raises
     InvalidPreparedAnswer.
     """
-    question_set = QuestionSet(waiting.key, waiting.phase, waiting.questions)
     may_stay_open = waiting.may_skip or bool(waiting.enough)
     chosen = [
-        prepared.take(question_set.key, question, required=not may_stay_open and needs_answer(question))
-        for question in question_set.questions
+        prepared.take(waiting.key, question, required=not may_stay_open and needs_answer(question))
+        for question in waiting.questions
     ]
     if all(answer is None for answer in chosen) or (None in chosen and not waiting.may_skip):
         return None
     return [answer or {} for answer in chosen]
 
 
-PICKUP_TIMEOUT: Final = 5.0  # seconds to wait until the process that executes the run has read the answers
-POLL_INTERVAL: Final = 0.1
-CANCELLED: Final = "cancelled"  # status in a store; the questions of a cancelled run are withdrawn
-HELP: Final = """Answer the questions of RUN, in the terminal or from a file.
-
-If a process such as `skillrun dev` has the run open, the run continues by itself. Otherwise use
-`skillrun resume RUN`."""
-
-
 @click.command(help=HELP)
-@click.argument("run", shell_complete=completers.runs)
+@click.argument("run", shell_complete=completion.runs)
 @options.answers
 @options.runs_folder
 @click.option("--json", "json", is_flag=True, help="Print the open questions as JSON, without answering.")
 def answers(run: str, answers: Path | None, runs: Path, json: bool) -> int:
     out = Output(json)
     stored = options.open_run(run, runs)
-    is_over = stored.status(stored.state()) == CANCELLED
-    waiting = pending_questions(stored.events()) if not is_over else []
+    state = stored.state()
+    status = stored.status(state)
+    waiting = pending_questions(stored.events()) if status != CANCELLED else []
     if json:
-        out.data({"run": stored.name, "questions": [_data(each) for each in waiting]})
+        questions = [
+            {"address": each.address, "phase": each.phase, "questions": list(map(dict, each.questions))}
+            for each in waiting
+        ]
+        out.data({"run": stored.name, "questions": questions})
         return 0
     inbox = AnswerInbox(stored.data().files)
     open_questions = [each for each in waiting if not inbox.has(each.address, each.fingerprint)]
+    if not open_questions and waiting:
+        hint = f"{resume_command(stored)} resumes the run, unless a process is executing it"
+        raise SkillrunError(f"the questions of `{stored.name}` are already answered", hint)
     if not open_questions:
-        _raise_nothing_to_answer(stored, is_answered=bool(waiting))
+        why = f": {state.reason}" if state.reason and status == state.status else ""
+        hint = f"`skillrun show {stored.command_argument(current_project())}` shows its progress"
+        raise SkillrunError(f"`{stored.name}` has no open questions (it is {status}{why})", hint)
     answered_questions = asyncio.run(_collect_answers(open_questions, inbox, answers, out))
     return _report_progress(stored, answered_questions, out) if answered_questions else 1
-
-
-def _raise_nothing_to_answer(run: StoredRun, *, is_answered: bool) -> None:
-    run_argument = run.command_argument(current_project())
-    if is_answered:
-        hint = f"{resume_command(run)} resumes the run, unless a process is executing it"
-        raise SkillrunError(f"the questions of `{run.name}` are already answered", hint)
-    state = run.state()
-    status = run.status(state)
-    why = f": {state.reason}" if state.reason and status == state.status else ""
-    raise SkillrunError(
-        f"`{run.name}` has no open questions (it is {status}{why})",
-        f"`skillrun show {run_argument}` shows its progress",
-    )
 
 
 async def _collect_answers(
@@ -127,6 +122,11 @@ async def _collect_answers(
 
     Raises SkillrunError if the file answers none of them, and UsageError if the terminal is needed and missing.
     """
+    texts = "; ".join(
+        f"`{unique_answer_key(waiting.key, question)}`: {_format_question(question)}"
+        for waiting in open_questions
+        for question in waiting.questions
+    )
     if file is not None:
         prepared = read_answers(file)
         answered_questions = []
@@ -137,27 +137,14 @@ async def _collect_answers(
         for name in prepared.unused_keys():
             out.note(f"warning: no open question used the prepared answer `{name}`")
         if not answered_questions:
-            raise SkillrunError(
-                f"{file} answers none of the open questions", f"open questions: {_describe_questions(open_questions)}"
-            )
+            raise SkillrunError(f"{file} answers none of the open questions", f"open questions: {texts}")
         return answered_questions
     if not has_terminal():
         raise UsageError(
-            f"answering questions needs a terminal: {_describe_questions(open_questions)}",
+            f"answering questions needs a terminal: {texts}",
             "run this command in a terminal, or give answers with `--answers FILE`",
         )
     return [waiting for waiting in open_questions if await answer_in_terminal(waiting, inbox, out, {})]
-
-
-def _describe_questions(open_questions: list[PendingQuestions]) -> str:
-    """Return the questions as one line: ids, texts and choices."""
-    lines = []
-    for waiting in open_questions:
-        for question in waiting.questions:
-            choices = ", ".join(map(to_one_line, choices_of(question)))
-            text = to_one_line(question.get("text", "")) + (f" ({choices})" if choices else "")
-            lines.append(f"`{unique_answer_key(waiting.key, question)}`: {text}")
-    return "; ".join(lines)
 
 
 def _report_progress(run: StoredRun, answered_questions: list[PendingQuestions], out: Output) -> int:
@@ -165,19 +152,20 @@ def _report_progress(run: StoredRun, answered_questions: list[PendingQuestions],
 
     If a process is executing the run, wait for it and print the answers that it has read.
     """
-    is_queued = (url := options.store_url()) and options.open_store(url).requeue(
-        run.name
-    )  # also requeues a run that is about to wait
+    url = options.store_url()
+    is_queued = url and options.open_store(url).requeue(run.name)  # also requeues a run that is about to wait
+    next_line = f"next: {resume_command(run)}"
     if not run.lease.is_held():
         out.line(f"answered: {count_noun(sum(len(each.questions) for each in answered_questions), 'question')}")
-        if is_queued:
-            out.line("a worker will resume the run")
-            return 0
-        out.line(f"next: {resume_command(run)}")
+        out.line("a worker will resume the run" if is_queued else next_line)
         return 0
-    addresses = {each.address for each in answered_questions}
+    addresses = sorted({each.address for each in answered_questions})
     until = time.monotonic() + PICKUP_TIMEOUT
-    while len(taken := _received_answers(run, addresses)) < len(addresses) and time.monotonic() < until:
+    while True:
+        last = {event["address"]: event for event in run.events() if event["event"] in ("Asked", "Answered")}
+        taken = [last[address] for address in addresses if last[address]["event"] == "Answered"]  # not asked again
+        if len(taken) == len(addresses) or time.monotonic() >= until:
+            break
         time.sleep(POLL_INTERVAL)
     for event in taken:
         out.line(format_event({**event, "replayed": False}))
@@ -186,15 +174,40 @@ def _report_progress(run: StoredRun, answered_questions: list[PendingQuestions],
     elif run.lease.is_held():
         out.line("the process executing the run will read the answers when it reaches the question")
     else:
-        out.line(f"next: {resume_command(run)}")
+        out.line(next_line)
     return 0
 
 
-def _received_answers(run: StoredRun, addresses: set[str]) -> list[dict[str, Any]]:
-    """Return the latest `Answered` event of each address, unless the run has asked at that address again since."""
-    last = {event["address"]: event for event in run.events() if event["event"] in ("Asked", "Answered")}
-    return [last[address] for address in sorted(addresses) if last[address]["event"] == "Answered"]
+def _format_question(question: Question) -> str:
+    """Return the text and the choices of a question on one line."""
+    choices = ", ".join(map(to_one_line, choices_of(question)))
+    return to_one_line(question.get("text", "")) + (f" ({choices})" if choices else "")
 
 
-def _data(waiting: PendingQuestions) -> dict[str, Any]:
-    return {"address": waiting.address, "phase": waiting.phase, "questions": [dict(each) for each in waiting.questions]}
+@click.command(help="List the open questions of all runs.")
+@options.runs_folder
+@options.as_json
+def questions(runs: Path, json: bool) -> int:
+    out = Output(json)
+    rows = []
+    for name, run in options.select_store(runs).list_runs():
+        try:
+            if isinstance(run, Exception):
+                raise run
+            if run.status(run.state()) != "waiting":
+                continue
+            inbox = AnswerInbox(run.data().files)
+            waiting = [
+                each for each in pending_questions(run.events()) if not inbox.has(each.address, each.fingerprint)
+            ]
+        except (SkillrunError, OSError) as error:
+            out.note(f"warning: {name}: {str(error).splitlines()[0]}")
+            continue
+        for each in waiting:
+            for question in each.questions:
+                out.line(f"{name}  {each.phase}  {question['id']}: {_format_question(question)}")
+                rows.append({"run": name, "phase": each.phase, "address": each.address, "question": dict(question)})
+    end = f"{count_noun(len(rows), 'question')}; `skillrun answers RUN` answers them"
+    out.line(end if rows else "no open questions")
+    out.data(rows)
+    return 0

@@ -1,7 +1,11 @@
-"""`skillrun doctor`: checks the setup of this machine and prints the commands that fix it. It prints no keys."""
+"""`skillrun doctor` checks the setup of this machine, and `skillrun models` shows which model each name selects.
+
+They print no keys.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import platform
 import sys
@@ -12,15 +16,15 @@ from typing import Final
 
 import click
 
-from skillrun.checker.checker import check_library
+from skillrun.cli import options
 from skillrun.cli.formatting import count_noun, format_columns
-from skillrun.cli.loading import cache_folder, open_catalogue, open_library
-from skillrun.cli.options import as_json, runs_folder
+from skillrun.cli.loading import cache_folder, exit_on_errors, open_catalogue, open_library, problems_for_display
 from skillrun.cli.output import Output
 from skillrun.cli.registry import RESERVED_NAMES
 from skillrun.installation import DISTRIBUTION, extra_hint, find_conflict, has_local_model
 from skillrun.library.library import Library
 from skillrun.models.catalogue import Catalogue
+from skillrun.models.entries import ResolvedModel
 from skillrun.syntax.diagnostics import SkillrunError
 
 LOCAL: Final = "xllamacpp"
@@ -38,8 +42,8 @@ class Finding:
 
 
 @click.command(help="Check that this machine is set up: Python, keys, models, disk and project.")
-@runs_folder
-@as_json
+@options.runs_folder
+@options.as_json
 def doctor(runs: Path, json: bool) -> int:
     out = Output(json)
     library = open_library()
@@ -47,7 +51,11 @@ def doctor(runs: Path, json: bool) -> int:
     if conflict := find_conflict():
         steps = f"`{sys.executable} -m pip uninstall skillrun`, then install {DISTRIBUTION} with `--force-reinstall`"
         findings.append(Finding("warning", "packages", conflict, steps))
-    findings += [_check_local_model(), _check_library_files(library)]
+    if has_local_model():
+        findings.append(Finding("ok", LOCAL, "installed"))
+    else:
+        findings.append(Finding("note", LOCAL, "not installed", f"to run a model without a key: {extra_hint('local')}"))
+    findings.append(_check_library_files(library))
     if not library.problems.has_errors:
         try:
             findings += _check_models(open_catalogue(library), cache_folder())
@@ -63,13 +71,9 @@ def doctor(runs: Path, json: bool) -> int:
     return 1 if any(finding.state == "missing" for finding in findings) else 0
 
 
-def _check_local_model() -> Finding:
-    if has_local_model():
-        return Finding("ok", LOCAL, "installed")
-    return Finding("note", LOCAL, "not installed", f"to run a model without a key: {extra_hint('local')}")
-
-
 def _check_library_files(library: Library) -> Finding:
+    from skillrun.checker.checker import check_library  # a slow import, which `models` does not need
+
     library.config("models")
     check_library(library, RESERVED_NAMES)
     errors = sum(problem.severity == "error" for problem in library.problems)
@@ -84,19 +88,17 @@ def _check_models(catalogue: Catalogue, cache: Path) -> Iterator[Finding]:
         if provider.key:
             state, text = ("ok", "set") if provider.is_configured(os.environ) else ("note", "not set")
             yield Finding(state, provider.key, text)
-    used: dict[str, None] = {}
+    used = set()
     for tier in catalogue.tiers:
         try:
             resolved = catalogue.resolve(tier, os.environ, os.environ.get("SKILLRUN_MODEL", ""))
-            used[resolved.provider] = None
+            used.add(resolved.provider)
             entry = catalogue.providers.get(resolved.provider)
-            runs = has_local_model() or entry is None or entry.kind != "embedded"
             text = f"{resolved.model} ({resolved.why})"
-            yield (
-                Finding("ok", tier, text)
-                if runs
-                else Finding("missing", tier, f"{text}, which is not installed", NO_MODEL_HINT)
-            )
+            if has_local_model() or entry is None or entry.kind != "embedded":
+                yield Finding("ok", tier, text)
+            else:
+                yield Finding("missing", tier, f"{text}, which is not installed", NO_MODEL_HINT)
         except SkillrunError as error:
             yield Finding("missing", tier, error.message, error.next_step)
     for name, provider in catalogue.providers.items():
@@ -119,3 +121,41 @@ def _check_writable(label: str, folder: Path) -> Finding:
     if existing.is_dir() and os.access(existing, os.W_OK | os.X_OK):
         return Finding("ok", label, str(folder))
     return Finding("missing", label, f"{folder} is not writable", f"`chmod u+w {existing}`, or use another folder")
+
+
+@click.command(help="Show which model each tier, alias and intent selects, and why. With NAME, show only that one.")
+@click.argument("name", default="")
+@options.model
+@options.as_json
+def models(name: str, model: str, json: bool) -> int:
+    out = Output(json)
+    library = open_library()
+    library.config("models")
+    exit_on_errors(problems_for_display(library), out)
+    catalogue = open_catalogue(library)
+    names = [name] if name else [*catalogue.tiers, *catalogue.aliases, *catalogue.intents]
+
+    async def resolve_names() -> list[ResolvedModel]:
+        return [await catalogue.resolve_live(each, os.environ, cache_folder(), model) for each in names]
+
+    rows, data = [], []
+    for resolved in asyncio.run(resolve_names()):
+        price, provider = resolved.price, catalogue.providers.get(resolved.provider)
+        rates = f"${price.input:g} in, ${price.output:g} out per million" if price else "price unknown"
+        why = f" ({resolved.why})" if resolved.why else ""
+        rows.append((resolved.name, f"{resolved.model}{why}; window {resolved.window:,}; {rates}"))
+        fields = {key: getattr(resolved, key) for key in ("name", "model", "provider", "window", "why")}
+        fields["price"] = {"input": price.input, "output": price.output} if price is not None else None
+        fields["address"] = provider.base_url if provider is not None else ""
+        fields["origin"] = provider.origin if provider is not None else ""
+        fields["barred"] = provider.blocked_reason if provider is not None else ""
+        data.append(fields)
+    out.line(format_columns(rows) + "\n")
+    for provider in catalogue.providers.values():
+        is_set = "set" if provider.is_configured(os.environ) else "not set"
+        key = f"{provider.key} is {is_set}" if provider.key else "no key"
+        out.line(f"{provider.name}: {'; '.join(part for part in (key, provider.location) if part)}")
+    if any(provider.blocked_reason for provider in catalogue.providers.values()):
+        out.line("`skillrun trust` shows the settings of this project that need your trust")
+    out.data(data)
+    return 0

@@ -12,10 +12,9 @@ from typing import Any
 from skillrun.cli.formatting import count_noun, format_usage, phase_label, status_line
 from skillrun.cli.live import run_view
 from skillrun.cli.loading import LoadedWorkflow, Script, cache_folder, exit_on_errors
-from skillrun.cli.options import call_limits, select_store
+from skillrun.cli.options import call_limits, current_project, select_store
 from skillrun.cli.output import Output, discard_stdout
 from skillrun.cli.preview import estimate_run
-from skillrun.cli.project_folder import current_project
 from skillrun.cli.run_request import AnswerOptions, RunRequest
 from skillrun.cli.run_summary import resume_command, summarize_run
 from skillrun.events import CallEnded, Event

@@ -13,9 +13,8 @@ from typing import Final
 import click
 
 from skillrun.cli.formatting import format_columns
-from skillrun.cli.options import as_json
+from skillrun.cli.options import as_json, current_project
 from skillrun.cli.output import Output
-from skillrun.cli.project_folder import current_project
 from skillrun.library.roots import search_path
 from skillrun.syntax.reading import is_outside, open_file
 

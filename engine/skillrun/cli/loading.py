@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import click
 
+from skillrun.cli.options import current_project, foreign_project, relative_to_cwd
 from skillrun.cli.output import Output
-from skillrun.cli.project_folder import current_project, foreign_project, relative_to_cwd
 from skillrun.cli.registry import RESERVED_NAMES
 
 if TYPE_CHECKING:

@@ -11,13 +11,13 @@ import sys
 from typing import TYPE_CHECKING, Any, Final
 
 import click
+from click.core import ParameterSource
 
 from skillrun import registry
-from skillrun.cli.command_group import CommandGroup, import_command
+from skillrun.cli.options import current_project
 from skillrun.cli.output import Output, discard_stdout
-from skillrun.cli.project_folder import current_project
 from skillrun.cli.registry import COMMANDS, COMPLETION_VARIABLE, GROUPS, OLD_NAMES, RESERVED_NAMES, CommandEntry
-from skillrun.syntax.diagnostics import UsageError, make_printable
+from skillrun.syntax.diagnostics import SkillrunError, UsageError, did_you_mean, make_printable
 from skillrun.version import __version__
 
 if TYPE_CHECKING:
@@ -43,6 +43,68 @@ Start a run with the name of its workflow:
 Further commands, for shells, editors and other programs: {OTHER_COMMANDS}."""
 
 
+class CommandGroup(click.Group):
+    """A command such as `skillrun store`, with the subcommands of its registry entry.
+
+    Its help and completion import no subcommand.
+    """
+
+    @property
+    def entries(self) -> Mapping[str, CommandEntry]:
+        return COMMANDS[str(self.name)].subcommands
+
+    @property
+    def workflows(self) -> Mapping[str, str]:
+        """The descriptions of the workflows that are commands of this group."""
+        return {}
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 (click's signature)
+        return list(self.entries)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 (click's signature)
+        if cmd_name not in self.entries:
+            return None
+        command: click.Command = registry.import_object(self.entries[cmd_name].import_path)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name, rest = args[0], args[1:]
+        if ctx.resilient_parsing:
+            return self.resolve_for_completion(ctx, name, rest)
+        command = self.get_command(ctx, name)
+        if command is None:
+            hint = did_you_mean(name, self.entries) or f"`{ctx.command_path} --help` lists its commands"
+            raise UsageError(f"`{ctx.command_path}` has no command `{name}`", hint)
+        for option in self.params:
+            if ctx.get_parameter_source(str(option.name)) is ParameterSource.COMMANDLINE:
+                hint = f"write options of `{name}` after it: `{ctx.command_path} {name} …`"
+                raise UsageError(f"`{option.opts[0]}` before `{name}` has no effect", hint)
+        return name, command, rest
+
+    def resolve_for_completion(
+        self, ctx: click.Context, name: str, rest: list[str]
+    ) -> tuple[str, click.Command, list[str]]:
+        """Return the command whose completions apply. Runs and workflows are completed without importing a command."""
+        if not rest and name in self.entries and (first := self.entries[name].completes):
+            from skillrun.cli.completion import FirstArgument
+
+            return name, FirstArgument(name, first, lambda: self.get_command(ctx, name)), rest
+        return name, self.get_command(ctx, name) or click.Command(name), rest
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 (click's signature)
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, entry.help) for name, entry in self.entries.items()])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
+        from click.shell_completion import CompletionItem
+
+        items = [CompletionItem(name, help=entry.help) for name, entry in self.entries.items()]
+        options = click.Command.shell_complete(self, ctx, incomplete)  # that of click.Group imports all commands
+        return [item for item in items if item.value.startswith(incomplete)] + options
+
+
 class Skillrun(CommandGroup):
     """The commands of the registry, and every workflow on the search path."""
 
@@ -50,20 +112,27 @@ class Skillrun(CommandGroup):
     def entries(self) -> Mapping[str, CommandEntry]:
         return COMMANDS
 
+    @property
+    def workflows(self) -> Mapping[str, str]:
+        from skillrun.cli.listing import list_files
+
+        listed = list_files(current_project(), "workflows")
+        return {item.name: item.description for item in listed if item.name not in RESERVED_NAMES}
+
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name in COMMANDS:
             return super().get_command(ctx, cmd_name)
         if cmd_name in OLD_NAMES:
             group, _, name = OLD_NAMES[cmd_name].partition(" ")
-            return import_command(COMMANDS[group].subcommands[name].import_path)
+            command: click.Command = registry.import_object(COMMANDS[group].subcommands[name].import_path)
+            return command
         from skillrun.cli.listing import has_workflow
 
         if has_workflow(current_project(), cmd_name):
             from skillrun.cli.workflow import workflow_command
 
             return workflow_command(cmd_name)
-        place = registry.names("commands").get(cmd_name)
-        return _load_installed(cmd_name) if place is not None else None
+        return _load_installed(cmd_name) if cmd_name in registry.names("commands") else None
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -76,7 +145,7 @@ class Skillrun(CommandGroup):
             from skillrun.cli.loading import other_project_hint
             from skillrun.cli.usage_errors import unknown_command
 
-            error = unknown_command(args, _workflow_descriptions())
+            error = unknown_command(args, self.workflows)
             error.next_step = other_project_hint(name) or error.next_step
             raise error
         if new_name := OLD_NAMES.get(name):
@@ -94,23 +163,23 @@ class Skillrun(CommandGroup):
         return super().resolve_for_completion(ctx, name, rest)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 (click's signature)
+        installed: dict[str, str] = {}
+        for name in registry.names("commands"):
+            if name not in RESERVED_NAMES:  # built-in commands have priority
+                try:
+                    installed[name] = _load_installed(name).get_short_help_str()
+                except UsageError as error:  # the package cannot be loaded
+                    installed[name] = str(error)
         groups = {
             title: {name: entry.help for name, entry in group.items() if entry.in_table}
             for title, group in GROUPS.items()
         }
-        installed = {name: _installed_help(name) for name in _installed_commands()}
-        sections = {"Workflows": _workflow_descriptions(), **groups, "Extensions": installed}
+        sections = {"Workflows": self.workflows, **groups, "Extensions": installed}
         width = max(len(name) for rows in sections.values() for name in rows)
         for title, rows in sections.items():
             if rows:
                 with formatter.section(title):
                     formatter.write_dl([(name.ljust(width), line) for name, line in rows.items()])
-
-    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
-        from click.shell_completion import CompletionItem
-
-        items = [CompletionItem(name, help=words) for name, words in _workflow_descriptions().items()]
-        return [item for item in items if item.value.startswith(incomplete)] + super().shell_complete(ctx, incomplete)
 
     def get_help(self, ctx: click.Context) -> str:
         return make_printable(super().get_help(ctx))
@@ -119,29 +188,6 @@ class Skillrun(CommandGroup):
 def _load_installed(name: str) -> click.Command:
     command: click.Command = registry.load("commands", name)
     return command
-
-
-def _installed_help(name: str) -> str:
-    """Return the line in the help for a command of an installed package, or why the package cannot be loaded."""
-    try:
-        return _load_installed(name).get_short_help_str()
-    except UsageError as error:
-        return str(error)
-
-
-def _installed_commands() -> dict[str, str]:
-    """Return the commands that installed packages add, with import paths. Built-in commands have priority."""
-    return {name: place for name, place in registry.names("commands").items() if name not in RESERVED_NAMES}
-
-
-def _workflow_descriptions() -> dict[str, str]:
-    from skillrun.cli.listing import list_files
-
-    return {
-        item.name: item.description
-        for item in list_files(current_project(), "workflows")
-        if item.name not in RESERVED_NAMES
-    }
 
 
 @click.group(
@@ -188,8 +234,6 @@ def main(arguments: list[str] | None = None) -> int:
         discard_stdout()
         return 1
     except Exception as error:  # noqa: BLE001 (all other errors are bugs, and are logged to a file)
-        from skillrun.syntax.diagnostics import SkillrunError
-
         if isinstance(error, SkillrunError):
             return _print_error(error.message, error.next_step, error.exit_code)
         if isinstance(error, OSError) and error.strerror:

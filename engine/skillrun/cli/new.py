@@ -1,21 +1,27 @@
-"""`skillrun new`: creates a valid starter file. It refuses a name that is in use."""
+"""`skillrun init` creates a project, and `skillrun new` a file in one. They overwrite no file."""
 
 from __future__ import annotations
 
+import os
 import re
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
+from shlex import quote
 from typing import Final
 
 import click
 
-from skillrun.cli.options import as_json
+from skillrun.cli.options import as_json, current_project, relative_to_cwd
 from skillrun.cli.output import Output
-from skillrun.cli.project_folder import current_project, relative_to_cwd
 from skillrun.cli.registry import RESERVED_NAMES
-from skillrun.cli.starter_files import has_file, load_starter, write_missing_files
-from skillrun.library.roots import search_path
+from skillrun.library.roots import enclosing_project, package_library, search_path
+from skillrun.repository.confined_folder import ConfinedFolder
 from skillrun.syntax.diagnostics import UsageError
 
+EXAMPLE: Final = "hello.md"
+HOOK: Final = ".pre-commit-config.yaml"
+EXAMPLE_FOLDERS: Final = ("workflows/", "skills/", "roles/", "config/", "tests/")
 KINDS: Final = ("workflow", "phase", "protocol", "role")
 MAX_NAME_LENGTH: Final = 60
 _NAME: Final = re.compile(r"[a-z][a-z0-9]*(?:[-_][a-z0-9]+)*")
@@ -23,6 +29,48 @@ OTHER_AREAS: Final = {
     "protocols": "`skillrun new protocol NAME` creates a protocol",
     "system": "it is reserved for the engine's texts",
 }
+
+
+@click.command(
+    help="Create a project with an example workflow in FOLDER. Default: the current folder. Overwrites nothing."
+)
+@click.argument("folder", type=click.Path(path_type=Path), default=Path())
+@as_json
+def init(folder: Path, json: bool) -> int:
+    out = Output(json)
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"{folder} is not a folder", "name a folder, or leave it out to use the current one")
+    outer_project = enclosing_project(Path(os.path.abspath(folder)).parent)  # noqa: PTH100 (does not resolve links)
+    folder.mkdir(parents=True, exist_ok=True)
+    files = load_starter("project", {})
+    example = not any(path.name != EXAMPLE for path in (folder / "workflows").glob("*.md"))
+    if not example:
+        files = {name: text for name, text in files.items() if not name.startswith(EXAMPLE_FOLDERS)}
+    place = folder.resolve()
+    above = () if os.path.lexists(place / ".git") else place.parents
+    top = next((parent for parent in above if os.path.lexists(parent / ".git")), None)  # the root of the repository
+    if top is not None:
+        del files[HOOK]
+    written = write_missing_files(folder, files)
+    untouched = [name for name in files if name not in written]
+    for name in written:
+        out.line(f"created     {folder / name}")
+    for name in untouched:
+        out.line(f"kept        {folder / name}")
+    if not example:
+        out.line("left out    the example: the project has workflows")
+    if top is not None:
+        out.line(f"left out    {HOOK}: it belongs in the root of the repository, {top}")
+    if outer_project is not None:
+        out.note(f"note: this project is inside the project {outer_project}, and separate from it")
+    target = str(relative_to_cwd(place))
+    steps = [f"cd {quote(target)}"] if target != "." else []
+    if example and has_file(folder, f"workflows/{EXAMPLE}"):
+        steps += ["skillrun hello Ada --model scripted:default", "skillrun test"]
+    steps += ["skillrun validate", "skillrun new workflow NAME"]
+    out.line("\n  ".join(["next:", *steps]))
+    out.data({"made": written, "left_alone": untouched, "next": steps})
+    return 0
 
 
 @click.command(
@@ -35,14 +83,31 @@ OTHER_AREAS: Final = {
 def new(kind: str, name: str, json: bool) -> int:
     out, project = Output(json), current_project()
     files = load_starter(kind, _placeholder_values(kind, name))
-    _check_unused(project, kind, name, files)
+    for path in files:
+        if has_file(project, path):
+            raise UsageError(
+                f"{relative_to_cwd(project / path)} already exists", "choose another name, or edit that file"
+            )
+        for root in search_path(project):
+            if (root.path / path).is_file():  # the file would override it
+                hint = (
+                    "choose another name"
+                    if root.name == "user"
+                    else f"`skillrun eject {path}` makes a copy for you to edit"
+                )
+                raise UsageError(f"the {kind} `{name}` already exists: {root.label}{path}", hint)
     write_missing_files(project, files)
     for path in files:
         out.line(f"created  {relative_to_cwd(project / path)}")
-    steps = _next_steps(project, kind, name)
-    out.line("next:")
-    for step in steps:
-        out.line(f"  {step}")
+    area, _, own_name = name.rpartition("/")
+    use = {
+        "workflow": f'skillrun {name} "…" --model scripted:default',
+        "phase": f"add `{own_name}:` under `phases:` in {relative_to_cwd(project / 'workflows' / f'{area}.md')}",
+        "protocol": f"use it in a step of a phase: `panel: [ROLE, ROLE]` with `protocol: {name}`",
+        "role": f"use it in a step of a phase: `agent: {name}`, or `agent: {name}:first`",
+    }
+    steps = [use[kind], "skillrun validate"]
+    out.line("\n  ".join(["next:", *steps]))
     out.data({"made": list(files), "next": steps})
     return 0
 
@@ -68,30 +133,45 @@ def _placeholder_values(kind: str, name: str) -> dict[str, str]:
     return {"AREA": area, "NAME": own_name}
 
 
-def _check_unused(project: Path, kind: str, name: str, files: dict[str, str]) -> None:
-    """Raise UsageError if a file exists in the project, or would override another file on the search path."""
-    for path in files:
-        if has_file(project, path):
-            raise UsageError(
-                f"{relative_to_cwd(project / path)} already exists", "choose another name, or edit that file"
-            )
-        for root in search_path(project):
-            if (root.path / path).is_file():
-                hint = (
-                    "choose another name"
-                    if root.name == "user"
-                    else f"`skillrun eject {path}` makes a copy for you to edit"
-                )
-                raise UsageError(f"the {kind} `{name}` already exists: {root.label}{path}", hint)
+def load_starter(kind: str, names: Mapping[str, str]) -> dict[str, str]:
+    """Return the texts of the starter files, keyed by path. `names` has the values that replace `NAME` and `AREA`."""
+
+    def fill_placeholders(text: str) -> str:
+        return re.sub(r"\b(AREA|NAME)\b", lambda word: names.get(word[0], word[0]), text) if names else text
+
+    folder = package_library() / "starters" / kind
+    paths = sorted(path for path in folder.rglob("*") if path.is_file())
+    texts = {path.relative_to(folder).as_posix(): path.read_text("utf-8") for path in paths}
+    return {fill_placeholders(path): fill_placeholders(text) for path, text in texts.items()}
 
 
-def _next_steps(project: Path, kind: str, name: str) -> list[str]:
-    """Return the commands and edits that the user can do next."""
-    area, _, own = name.rpartition("/")
-    use = {
-        "workflow": f'skillrun {name} "…" --model scripted:default',
-        "phase": f"add `{own}:` under `phases:` in {relative_to_cwd(project / 'workflows' / f'{area}.md')}",
-        "protocol": f"use it in a step of a phase: `panel: [ROLE, ROLE]` with `protocol: {name}`",
-        "role": f"use it in a step of a phase: `agent: {name}`, or `agent: {name}:first`",
-    }
-    return [use[kind], "skillrun validate"]
+def has_file(project: Path, name: str) -> bool:
+    """Whether a file of this name exists in a project; a broken link counts as a file."""
+    return os.path.lexists(project / name)
+
+
+def write_missing_files(project: Path, files: Mapping[str, str]) -> list[str]:
+    """Write the files that do not exist, with their folders, and return the names of the written files.
+
+    Raises PathRefused if a parent folder is a link to outside the project, and OSError if a file cannot be written.
+    """
+    with ConfinedFolder(project, links=True) as tree:
+        return [name for name, text in files.items() if _write_new_file(tree, name, text)]
+
+
+def _write_new_file(tree: ConfinedFolder, name: str, text: str) -> bool:
+    folder = os.path.dirname(name)  # noqa: PTH120 (a name relative to the project, not a path)
+    if folder:
+        tree.make_folder(folder)
+    try:
+        descriptor = tree.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666, follow=False)
+    except (FileExistsError, IsADirectoryError):
+        return False
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as file:
+            file.write(text)
+    except OSError:
+        with suppress(OSError):
+            tree.remove(name)
+        raise
+    return True

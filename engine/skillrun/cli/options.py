@@ -1,10 +1,14 @@
-"""Options that several commands share, and the parsing of their values."""
+"""Options that several commands share, with the project, the store and the runs that they select.
+
+It imports nothing slow.
+"""
 
 from __future__ import annotations
 
 import math
 import os
 import re
+import stat
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from pathlib import Path
@@ -12,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from skillrun.cli.project_folder import current_project, relative_to_cwd, relative_to_project
+from skillrun.library.roots import enclosing_project, search_path
 
 if TYPE_CHECKING:
     from skillrun.definitions.definitions import Workflow
@@ -29,6 +33,49 @@ QUEUE_PATTERN: Final = re.compile(r"[a-z0-9][a-z0-9_.-]{0,39}")
 DURATION_PATTERN: Final = re.compile(r"(\d+)([smhd])")
 UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
+
+
+def current_project() -> Path:
+    """Return the project around the current folder if it belongs to this user, otherwise the current folder."""
+    folder = Path.cwd()
+    project = enclosing_project(folder)
+    return folder if project is None or is_foreign(project) else project
+
+
+def foreign_project() -> Path | None:
+    """Return the project around the current folder if it is ignored because another user owns it."""
+    folder = Path.cwd()
+    project = enclosing_project(folder)
+    return project if project not in (None, folder) and is_foreign(project) else None
+
+
+def is_foreign(project: Path) -> bool:
+    """Whether another user may have created this project above the current folder, as is possible in `/tmp`."""
+    for part in (".", "workflows", "skills", "roles", "config"):
+        try:
+            status = (project / part).stat()
+        except OSError:  # missing or unreadable
+            continue
+        is_protected = status.st_uid == 0 and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+        if status.st_uid != os.geteuid() and not is_protected:
+            return True
+    return False
+
+
+def relative_to_cwd(path: Path) -> Path:
+    """Return a path relative to the current folder."""
+    return Path(os.path.relpath(path))
+
+
+def relative_to_project(text: str) -> str:
+    """Return a path relative to the project, given a path relative to the current folder."""
+    path, folders = Path(text), list(Path.cwd().relative_to(current_project()).parts)
+    if path.is_absolute() or not folders or not text:
+        return text
+    parts = list(path.parts)
+    while parts and folders and parts[0] == "..":  # the folders below the project are not links
+        del parts[0], folders[-1]
+    return os.path.join(*folders, *parts) if folders or parts else "."  # noqa: PTH118 (keeps `..`)
 
 
 class DurationType(click.ParamType[timedelta]):
@@ -196,7 +243,6 @@ def store_url() -> str:
     option = context.find_root().meta.get(STORE_VARIABLE, "") if context is not None else ""
     if option or STORE_VARIABLE in os.environ:
         return str(option or os.environ[STORE_VARIABLE])
-    from skillrun.library.roots import search_path
     from skillrun.library.settings import user_store_url
 
     return user_store_url(search_path(current_project()))

@@ -36,7 +36,7 @@ GROUPS: Final = MappingProxyType(
                 "skillrun.watch.command:dev_command",
             ),
             "answers": CommandEntry("skillrun.cli.answers:answers", "Answer the questions of a run.", "runs"),
-            "questions": CommandEntry("skillrun.cli.questions:questions", "List the open questions of all runs."),
+            "questions": CommandEntry("skillrun.cli.answers:questions", "List the open questions of all runs."),
         },
         "Inspect": {
             "runs": CommandEntry("skillrun.cli.runs:runs", "List runs."),
@@ -44,14 +44,14 @@ GROUPS: Final = MappingProxyType(
             "report": CommandEntry(
                 "skillrun.extensions.report.command:report", "Write an HTML report of a run.", "runs"
             ),
-            "logs": CommandEntry("skillrun.cli.logs:logs", "Show the events of a run.", "runs"),
+            "logs": CommandEntry("skillrun.cli.runs:logs", "Show the events of a run.", "runs"),
             "diff": CommandEntry(
                 "skillrun.extensions.report.diff:diff", "Compare two runs, or two prompts of one run.", "runs"
             ),
             "sizes": CommandEntry(f"{AUTHORING}.sizes:sizes", "Measure reply lengths, for cost estimates.", "runs"),
         },
         "Write": {
-            "init": CommandEntry("skillrun.cli.init:init", "Create a project with an example workflow."),
+            "init": CommandEntry("skillrun.cli.new:init", "Create a project with an example workflow."),
             "new": CommandEntry("skillrun.cli.new:new", "Create a workflow, phase, protocol or role."),
             "list": CommandEntry("skillrun.cli.listing:listing", "List workflows, protocols and roles."),
             "graph": CommandEntry(
@@ -81,7 +81,7 @@ GROUPS: Final = MappingProxyType(
         },
         "Operate": {
             "doctor": CommandEntry("skillrun.cli.doctor:doctor", "Check that this machine is set up."),
-            "models": CommandEntry("skillrun.cli.models:models", "Show which model each name selects."),
+            "models": CommandEntry("skillrun.cli.doctor:models", "Show which model each name selects."),
             "trust": CommandEntry("skillrun.cli.trust:trust", "Review what a project may do, and trust it."),
             "completion": CommandEntry(
                 "skillrun.cli.completion:completion", "Print a shell completion script.", in_table=False

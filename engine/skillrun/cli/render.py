@@ -8,14 +8,14 @@ from typing import Any, Final
 
 import click
 
-from skillrun.cli import completers, options
+from skillrun.cli import completion, options
 from skillrun.cli.call_selection import CallSelector, matches_member, read_run_calls, select_calls
 from skillrun.cli.call_view import prompt_lines, titled_blocks
 from skillrun.cli.formatting import count_noun, format_table, reason_suffix
 from skillrun.cli.loading import load
+from skillrun.cli.options import current_project
 from skillrun.cli.output import Output
 from skillrun.cli.preview import preview_run
-from skillrun.cli.project_folder import current_project
 from skillrun.definitions.definitions import Workflow, strip_markers
 from skillrun.models.messages import Block, Request
 from skillrun.runtime.inputs import validate_inputs
@@ -30,8 +30,8 @@ address of a call."""
 
 
 @click.command(help=HELP)
-@click.argument("workflow", shell_complete=completers.workflows_or_phases)
-@click.argument("phase", default="", shell_complete=completers.phases)
+@click.argument("workflow", shell_complete=completion.workflows_or_phases)
+@click.argument("phase", default="", shell_complete=completion.phases)
 @click.argument("step", default="")
 @click.argument("member", default="")
 @click.option("-i", "--input", "given", multiple=True, metavar="NAME=VALUE", help="Set an input of the workflow.")
@@ -41,7 +41,7 @@ address of a call."""
     metavar="RUN",
     default="",
     help="Print a prompt of this run. Leave out WORKFLOW.",
-    shell_complete=completers.runs,
+    shell_complete=completion.runs,
 )
 @options.version
 @options.runs_folder

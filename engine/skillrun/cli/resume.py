@@ -12,13 +12,13 @@ import click
 
 from skillrun.checker.checker import check_workflow
 from skillrun.checker.program import Program
-from skillrun.cli import adoption, completers, options
+from skillrun.cli import adoption, completion, options
 from skillrun.cli.execution import execute_session
 from skillrun.cli.formatting import count_noun, format_price
 from skillrun.cli.loading import LoadedWorkflow, exit_on_errors, load, load_script, open_library
+from skillrun.cli.options import current_project
 from skillrun.cli.output import Output
 from skillrun.cli.preview import AutoResponder
-from skillrun.cli.project_folder import current_project
 from skillrun.cli.registry import RESERVED_NAMES
 from skillrun.cli.run_request import AnswerOptions
 from skillrun.cli.run_summary import summarize_run
@@ -46,7 +46,7 @@ ESTIMATE_NOTE: Final = "Possible calls depend on generated replies: the real run
 @click.command(
     help="Resume RUN. RUN is the name of a run or the path of its folder.\n\nCalls that have a reply are not repeated."
 )
-@click.argument("run", shell_complete=completers.runs)
+@click.argument("run", shell_complete=completion.runs)
 @click.option("--yes", is_flag=True, help="Repeat the calls that changed files affect, without asking.")
 @click.option("--preview", is_flag=True, help="Only show the calls that would be made.")
 @click.option(

@@ -12,9 +12,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from skillrun.cli.loading import LoadedWorkflow, Script, load, load_script
-from skillrun.cli.options import INPUT_PREFIX, parameter_name, resolve_path_inputs
+from skillrun.cli.options import INPUT_PREFIX, current_project, parameter_name, resolve_path_inputs
 from skillrun.cli.output import Output
-from skillrun.cli.project_folder import current_project
 from skillrun.cli.trust import require_trust
 from skillrun.library.input_names import referenced_models
 from skillrun.runtime.inputs import validate_inputs

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Final
 
 from skillrun.cli.formatting import format_event
-from skillrun.cli.project_folder import current_project
+from skillrun.cli.options import current_project
 from skillrun.cli.times import RunTimes
 from skillrun.models.messages import Usage
 from skillrun.runtime.phase_record import UsageTotals

@@ -1,20 +1,25 @@
-"""`skillrun runs`: lists the runs in the runs folder or in the store, newest first."""
+"""`skillrun runs` lists the runs, and `skillrun logs` prints the events in the transcript of one."""
 
 from __future__ import annotations
 
+import json as encoding
+import time
 from pathlib import Path
 from typing import Final
 
 import click
 
-from skillrun.cli.formatting import format_table
+from skillrun.cli import completion, options
+from skillrun.cli.formatting import format_event, format_table
 from skillrun.cli.options import as_json, runs_folder, select_store, store_url
 from skillrun.cli.output import Output
+from skillrun.store.stored_run import RunNotStarted, StoredRun
 
 MAX_CELL_LENGTH: Final = 60  # characters of a column
 HEADER: Final = ("run", "workflow", "status", "phase", "round", "started")
 STATUSES: Final = ("queued", "running", "waiting", "completed", "failed", "interrupted", "cancelled")
 DEFAULT_LIMIT: Final = 100  # for a store, which may contain many runs
+POLL_INTERVAL: Final = 0.5  # seconds between checks whether the run has started
 
 
 @click.command(help="List the runs, newest first.")
@@ -34,21 +39,49 @@ def runs(status: str | None, limit: int | None, runs: Path, json: bool) -> int:
     out, is_store = Output(json), bool(store_url())
     most = limit if limit is not None else DEFAULT_LIMIT if is_store else 0
     run_store = select_store(runs)
-    lines = run_store.overview(status or "", most)
-    for line in lines:
+    rows: list[tuple[str | int, ...]] = []
+    for line in run_store.overview(status or "", most):
         if line.unreadable:
             out.note(f"warning: {line.name}: {line.unreadable}")
-    rows: list[tuple[str | int, ...]] = [
-        (line.name, line.workflow, line.status, ", ".join(line.phase), line.round or "", line.started_at)
-        for line in lines
-    ]
-    cells = [[str(value)[:MAX_CELL_LENGTH] for value in row] for row in rows]
-    kind = f"{status} runs" if status else "runs"
-    for text in (
-        format_table(HEADER, cells) if rows else [f"there are no {kind} in {run_store.location if is_store else runs}"]
-    ):
-        out.line(text)
+        rows.append((line.name, line.workflow, line.status, ", ".join(line.phase), line.round or "", line.started_at))
+    if rows:
+        cells = [[str(value)[:MAX_CELL_LENGTH] for value in row] for row in rows]
+        out.line("\n".join(format_table(HEADER, cells)))
+    else:
+        kind = f"{status} runs" if status else "runs"
+        out.line(f"there are no {kind} in {run_store.location if is_store else runs}")
     if limit is None and most and len(rows) == most:
         out.note(f"only the newest {most} are listed; `--limit N` lists more, `--status STATUS` filters")
     out.data([dict(zip(HEADER, row, strict=True)) for row in rows])
     return 0
+
+
+@click.command(help="Show the events of RUN, one per line.")
+@click.argument("run", shell_complete=completion.runs)
+@click.option("-f", "--follow", is_flag=True, help="Wait for new events until the run ends.")
+@options.runs_folder
+@click.option("--json", is_flag=True, help="Print the recorded events: one JSON object per line.")
+def logs(run: str, follow: bool, runs: Path, json: bool) -> int:
+    out = Output()
+    stored = _wait_for_start(run, runs, out) if follow else options.open_run(run, runs)
+    for event in stored.events(follow=follow):
+        if json:
+            out.line(encoding.dumps(event))
+            continue
+        clock = str(event.get("at", ""))[11:19]
+        for part in format_event(event).splitlines():
+            out.line(f"{clock}  {part}")
+    return 0
+
+
+def _wait_for_start(run: str, runs: Path, out: Output) -> StoredRun:
+    """Return the run once a worker has started it. Until then, print the reason for waiting each time it changes."""
+    last_message = ""
+    while True:
+        try:
+            return options.open_run(run, runs)
+        except RunNotStarted as error:
+            if error.message != last_message:
+                last_message = error.message
+                out.note(last_message)
+            time.sleep(POLL_INTERVAL)

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import click
 
-from skillrun.cli import completers, options
+from skillrun.cli import completion, options
 from skillrun.cli.call_selection import CallSelector, RunCalls, read_run_calls, select_calls
 from skillrun.cli.call_view import calls_table, conversation_data, conversation_lines
 from skillrun.cli.formatting import (
@@ -41,8 +41,8 @@ STEP is a step's id, or (part of) the address of a call."""
 
 
 @click.command(help=HELP)
-@click.argument("run", shell_complete=completers.runs)
-@click.argument("phase", default="", shell_complete=completers.run_phases)
+@click.argument("run", shell_complete=completion.runs)
+@click.argument("phase", default="", shell_complete=completion.run_phases)
 @click.argument("step", default="")
 @click.argument("member", default="")
 @click.option("--full", is_flag=True, help="Print the full prompts and tool results of calls.")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from shlex import quote
-from typing import Final, Literal
+from typing import Any, Final, Literal
+from urllib.parse import quote as quote_url
 
 import click
 
@@ -15,18 +17,21 @@ from skillrun.checker.checker import check_library
 from skillrun.checker.program import Program
 from skillrun.cli.formatting import count_noun
 from skillrun.cli.loading import open_library, prefix_problem_paths, untrusted_settings
-from skillrun.cli.options import as_json
+from skillrun.cli.options import as_json, current_project
 from skillrun.cli.output import Output
-from skillrun.cli.problem_formats import github_command, github_notice, sarif_log
-from skillrun.cli.project_folder import current_project
 from skillrun.cli.registry import RESERVED_NAMES
 from skillrun.cli.trust import describe_setting
 from skillrun.library.library import Library
-from skillrun.library.roots import enclosing_project
-from skillrun.syntax.diagnostics import Problem, UsageError, render_problem
+from skillrun.library.roots import Root, enclosing_project
+from skillrun.syntax.codes import CODES
+from skillrun.syntax.diagnostics import Problem, UsageError, escape_line, render_problem
+from skillrun.version import __version__
 
 Format = Literal["text", "json", "sarif", "github"]
 FORMATS: Final[tuple[Format, ...]] = ("text", "json", "sarif", "github")
+SCHEMA: Final = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/os/schemas/sarif-schema-2.1.0.json"
+SOURCE_ROOT: Final = "%SRCROOT%"  # SARIF's conventional name for the current folder
+RULE_HELP: Final = "`skillrun validate` shows the line and the allowed values; docs/language.md describes the language."
 FILES: Final = "workflows/*.md, skills/*/*.md, roles/*.md, config/*.yaml and tests/*/*.md"
 
 
@@ -61,25 +66,33 @@ def validate(path: Path | None, strict: bool, shape: Format | None, json: bool) 
     if not checked_files and part != ".":
         hint = f"`skillrun validate {quote(_displayed_project_path(project, path))}` checks the whole project"
         raise UsageError(f"{path} is not a project file and contains none; project files are {FILES}", hint)
-    _check_trust(library)
+    for wish in {wish.provider: wish for wish in reversed(untrusted_settings(library))}.values():
+        message = f"this setting is not trusted: {describe_setting(wish)}"
+        hint = "`skillrun trust` shows all settings that need your trust, and trusts them"
+        library.problems.report(wish.span, "untrusted", message, hint, "warning")
     all_problems = [*library.problems, *(problem for _, problems in checks for problem in problems)]
     problems = [problem for problem in all_problems if part == "." or _is_below(problem.path, part)]
     errors = sum(problem.severity == "error" for problem in problems)
     warnings, files = len(problems) - errors, len(library.files) + len(checked) if part == "." else len(checked_files)
-    displayed_problems = prefix_problem_paths(problems, _displayed_project_path(project, path))
+    folder = _displayed_project_path(project, path)
+    displayed_problems = prefix_problem_paths(problems, folder)
     for problem in displayed_problems:
-        out.line(github_command(problem, library.roots) if shape == "github" else render_problem(problem) + "\n")
+        out.line(_github_command(problem, library.roots) if shape == "github" else render_problem(problem) + "\n")
     others = files - len(checked_files) if checked_files else 0
     where = count_noun(files - others, "file") + (f" and {count_noun(others, 'file')} of the library" if others else "")
     out.line(f"{count_noun(errors, 'error')}, {count_noun(warnings, 'warning')} in {where}")
-    for text in _extra_notes(len(all_problems) - len(problems), checked_files, project, path):
-        if shape == "github":
-            out.line(github_notice(text))
-        else:
-            out.note(f"note: {text}")
-    data = {"problems": [asdict(problem) for problem in displayed_problems]}
-    counts = {"errors": errors, "warnings": warnings, "files": files}
-    out.data(sarif_log(displayed_problems, library.roots) if shape == "sarif" else {**data, **counts})
+    note = "" if checked_files else f"{folder} has no project files ({FILES}); only the library was checked"
+    if hidden := len(all_problems) - len(problems):
+        note = f"{count_noun(hidden, 'problem')} in other files; `skillrun validate {quote(folder)}` shows all"
+    if note and shape == "github":
+        out.line(f"::notice title=skillrun::{_command_message(note, '')}")
+    elif note:
+        out.note(f"note: {note}")
+    if shape == "sarif":
+        out.data(_sarif_log(displayed_problems, library.roots))
+    else:
+        found = [asdict(problem) for problem in displayed_problems]
+        out.data({"problems": found, "errors": errors, "warnings": warnings, "files": files})
     return 1 if errors or (strict and warnings) else 0
 
 
@@ -100,14 +113,6 @@ def _is_below(path: str, part: str) -> bool:
     return path == part or path.startswith(f"{part}/")
 
 
-def _extra_notes(other_count: int, checked_files: list[str], project: Path, path: Path | None) -> list[str]:
-    """Return notes about problems in other files, or about a folder without project files."""
-    folder = _displayed_project_path(project, path)
-    if other_count:
-        return [f"{count_noun(other_count, 'problem')} in other files; `skillrun validate {quote(folder)}` shows all"]
-    return [] if checked_files else [f"{folder} has no project files ({FILES}); only the library was checked"]
-
-
 def _displayed_project_path(project: Path, path: Path | None) -> str:
     """Return the project's folder relative to the current folder; absolute if `path` is, and the folders differ."""
     is_current_folder = Path.cwd() == project.resolve()
@@ -116,11 +121,74 @@ def _displayed_project_path(project: Path, path: Path | None) -> str:
     )
 
 
-def _check_trust(library: Library) -> None:
-    """Report a warning about untrusted settings, one for each provider."""
-    by_provider = {wish.provider: wish for wish in reversed(untrusted_settings(library))}
-    for wish in by_provider.values():
-        hint = "`skillrun trust` shows all settings that need your trust, and trusts them"
-        library.problems.report(
-            wish.span, "untrusted", f"this setting is not trusted: {describe_setting(wish)}", hint, "warning"
+def _github_command(problem: Problem, roots: Sequence[Root]) -> str:
+    """Return a problem as a workflow command of GitHub Actions.
+
+    If the file is outside the project and the current folder, the command's text contains its path.
+    """
+    path, foreign = _resolve_path(problem.path, roots)
+    place = {} if foreign else {"file": str(path), "line": str(problem.line), "col": str(problem.column)}
+    properties = []
+    for key, value in {**place, "title": problem.code}.items():
+        escaped = escape_line(value).replace("%", "%25").replace(":", "%3A").replace(",", "%2C")
+        properties.append(f"{key}={escaped}")
+    prefix = f"{problem.path}:{problem.line}:{problem.column}: " if foreign else ""
+    text = _command_message(prefix + problem.message, problem.hint)
+    return f"::{problem.severity} {','.join(properties)}::{text}"
+
+
+def _sarif_log(problems: Sequence[Problem], roots: Sequence[Root]) -> dict[str, Any]:
+    """Return the problems as a SARIF log. Codes become rules, and paths are relative to the current folder.
+
+    The title of a rule is made of the code's words; its description is from `CODES`.
+    """
+    codes = sorted({problem.code for problem in problems})
+    rules = []
+    for code in codes:
+        title = code.replace("-", " ").capitalize()
+        description = {"text": CODES.get(code, title)}
+        texts = {"shortDescription": {"text": title}, "fullDescription": description, "help": {"text": RULE_HELP}}
+        rules.append({"id": code, **texts})
+    results = []
+    for problem in problems:
+        path, _ = _resolve_path(problem.path, roots)
+        artifact = {"uri": quote_url(os.fsencode(path)), "uriBaseId": SOURCE_ROOT}
+        if path.is_absolute() or ".." in path.parts:
+            artifact = {"uri": Path(os.path.abspath(path)).as_uri()}  # noqa: PTH100 (does not resolve links)
+        region = {"startLine": problem.line, "startColumn": problem.column}
+        results.append(
+            {
+                "ruleId": problem.code,
+                "ruleIndex": codes.index(problem.code),
+                "level": problem.severity,
+                "message": {"text": "\n".join(_message_lines(problem.message, problem.hint))},
+                "locations": [{"physicalLocation": {"artifactLocation": artifact, "region": region}}],
+            }
         )
+    run = {
+        "tool": {"driver": {"name": "skillrun", "version": __version__, "rules": rules}},
+        "invocations": [{"executionSuccessful": True}],
+        "originalUriBaseIds": {SOURCE_ROOT: {"uri": f"{Path.cwd().as_uri()}/"}},
+        "columnKind": "unicodeCodePoints",
+        "results": results,
+    }
+    return {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
+
+
+def _resolve_path(name: str, roots: Sequence[Root]) -> tuple[Path, bool]:
+    """Return the path of a problem's file, and whether the file is outside the project and the current folder."""
+    root = next((root for root in roots if root.label and name.startswith(root.label)), None)
+    if root is None:
+        return Path(name), False
+    path = root.path / name.removeprefix(root.label)
+    folder = Path.cwd()
+    return (path.relative_to(folder), False) if path.is_relative_to(folder) else (path, True)
+
+
+def _message_lines(message: str, hint: str) -> list[str]:
+    return [escape_line(line) for line in (message, f"hint: {hint}" if hint else "") if line]
+
+
+def _command_message(message: str, hint: str) -> str:
+    """Return the text of a workflow command, on one line: line ends are written as `%0A`."""
+    return "%0A".join(line.replace("%", "%25") for line in _message_lines(message, hint))

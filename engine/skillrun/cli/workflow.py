@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 from click.core import ParameterSource
 
-from skillrun.cli import completers, options
+from skillrun.cli import completion, options
 from skillrun.cli.options import INPUT_PREFIX, parameter_name
 from skillrun.cli.output import Output
 from skillrun.syntax.diagnostics import make_printable
@@ -45,7 +45,7 @@ def workflow_command(name: str, more: Sequence[click.Option] = ()) -> click.Comm
         RESUME_PARAMETER,
         metavar="RUN",
         help="Resume this run instead of starting a new one.",
-        shell_complete=completers.runs,
+        shell_complete=completion.runs,
     )
     @options.unattended
     @options.interactive
@@ -179,13 +179,13 @@ def _choices(field: Field, names: Names) -> list[str] | None:
         return None
 
 
-def _completer(field: Field, names: Names) -> completers.Completer | None:
+def _completer(field: Field, names: Names) -> completion.Completer | None:
     """Return the completer of an input: enum values, or files for a path."""
     if field.item.word == "path":
-        return completers.files
+        return completion.files
     if field.item.word != "enum":
         return None
-    return lambda _context, _parameter, incomplete: completers.items_with_prefix(
+    return lambda _context, _parameter, incomplete: completion.items_with_prefix(
         incomplete, _choices(field, names) or ()
     )
 

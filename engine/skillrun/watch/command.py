@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import click
 
-from skillrun.cli import completers
+from skillrun.cli import completion
 from skillrun.cli.loading import LoadedWorkflow, load, open_library, require_workflow
 from skillrun.cli.output import Output
 from skillrun.cli.preview import estimate_run
@@ -48,7 +48,7 @@ HELP: Final = f"""Run WORKFLOW, and rerun it each time you save a file. Only cal
     help=HELP,
     context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
 )
-@click.argument("workflow", shell_complete=completers.workflows)
+@click.argument("workflow", shell_complete=completion.workflows)
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def dev(workflow: str, arguments: tuple[str, ...]) -> int:
     if {"-h", "--help"} & set(arguments):
@@ -72,7 +72,7 @@ def dev_command(workflow: str) -> click.Command:
     command.params = [parameter for parameter in command.params if parameter.name not in EXCLUDED_OPTIONS]
 
     def complete(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> Any:
-        return completers.workflow_phases(workflow, incomplete)
+        return completion.workflow_phases(workflow, incomplete)
 
     command.params += [
         click.Option(["--rerun"], multiple=True, metavar="PHASE", help=RERUN_HELP, shell_complete=complete),

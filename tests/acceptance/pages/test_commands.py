@@ -14,7 +14,7 @@ import click
 import pytest
 
 from docsite.staging import pages
-from skillrun.cli.command_group import import_command
+from skillrun import registry
 from skillrun.cli.registry import COMMANDS
 from skillrun.cli.workflow import workflow_command
 from skillrun.extensions.workers.commands.submit import submit_command
@@ -46,7 +46,7 @@ def options_of(name: str, inner: str) -> frozenset[str] | None:
         command: click.Command = dev_command(inner) if name == "dev" else submit_command(inner)
     elif name in COMMANDS:
         entry = COMMANDS[name]
-        command = import_command(entry.subcommands.get(inner, entry).import_path)
+        command = registry.import_object(entry.subcommands.get(inner, entry).import_path)
     elif name in SHIPPED:
         command = workflow_command(name)
     else:

@@ -10,7 +10,7 @@ from typing import Final
 import click
 
 from skillrun.checker.checker import check_workflow
-from skillrun.cli import completers
+from skillrun.cli import completion
 from skillrun.cli.graph.labels import (
     clean,
     cut_note,
@@ -72,7 +72,7 @@ printed, what can be read is drawn, and the exit code is 1."""
 
 
 @click.command(help=HELP)
-@click.argument("workflow", shell_complete=completers.workflows)
+@click.argument("workflow", shell_complete=completion.workflows)
 @click.option("--mermaid", "format", flag_value="mermaid", help="Print a Mermaid diagram.")
 @click.option("--svg", "format", flag_value="svg", help="Print an SVG picture: `skillrun graph plan --svg > plan.svg`.")
 @click.option("--all", "shows_all", is_flag=True, help="Show every step.")

@@ -7,11 +7,10 @@ from pathlib import PurePosixPath
 
 import click
 
-from skillrun.cli import completers
-from skillrun.cli.options import as_json
+from skillrun.cli import completion
+from skillrun.cli.new import has_file
+from skillrun.cli.options import as_json, current_project, relative_to_cwd
 from skillrun.cli.output import Output
-from skillrun.cli.project_folder import current_project, relative_to_cwd
-from skillrun.cli.starter_files import has_file
 from skillrun.extensions.authoring.ejected import SHIPPED_PREFIX, eject, find_overrides
 from skillrun.library.roots import package_library, shipped_files
 from skillrun.syntax.diagnostics import Suggestion, UsageError, did_you_mean
@@ -21,7 +20,7 @@ from skillrun.syntax.diagnostics import Suggestion, UsageError, did_you_mean
     name="eject",
     help="Copy the built-in file PATH, such as skills/plan/research.md, into the project, so that you can change it.",
 )
-@click.argument("path", shell_complete=completers.shipped_paths)
+@click.argument("path", shell_complete=completion.shipped_paths)
 @as_json
 def eject_command(path: str, json: bool) -> int:
     out, project = Output(json), current_project()

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from skillrun.cli.starter_files import write_missing_files
+from skillrun.cli.new import write_missing_files
 from skillrun.library.roots import package_library, shipped_files
 from skillrun.repository.confined_folder import ConfinedFolder
 from skillrun.syntax.document import find_conflict_marks

@@ -14,9 +14,8 @@ from typing import Final
 import click
 
 from skillrun.cli.formatting import count_noun
-from skillrun.cli.options import as_json
+from skillrun.cli.options import as_json, current_project, relative_to_cwd, relative_to_project
 from skillrun.cli.output import Output
-from skillrun.cli.project_folder import current_project, relative_to_cwd, relative_to_project
 from skillrun.extensions.authoring.ejected import ORIGINALS, SHIPPED_PREFIX, FileOverride, find_overrides, save_merge
 from skillrun.syntax.diagnostics import SkillrunError, UsageError, allowed_hint, did_you_mean
 from skillrun.version import __version__

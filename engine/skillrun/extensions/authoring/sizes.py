@@ -14,7 +14,7 @@ from statistics import median_low
 
 import click
 
-from skillrun.cli import completers, options
+from skillrun.cli import completion, options
 from skillrun.cli.output import Output
 from skillrun.library.reply_sizes import ReplySize, step_address
 from skillrun.models.messages import Reply
@@ -54,7 +54,7 @@ def measure_sizes(journals: Iterable[Journal]) -> dict[str, ReplySize]:
     help="Print the median sizes of each step in these runs, for config/sizes.yaml: the length of replies, the number "
     "of turns with tool calls, and the length of tool results."
 )
-@click.argument("runs", metavar="RUN...", nargs=-1, required=True, shell_complete=completers.runs)
+@click.argument("runs", metavar="RUN...", nargs=-1, required=True, shell_complete=completion.runs)
 @options.runs_folder_as("folder")
 @options.as_json
 def sizes(runs: tuple[str, ...], folder: Path, json: bool) -> int:

@@ -8,9 +8,9 @@ from typing import Final
 
 import click
 
+from skillrun.cli.new import load_starter, write_missing_files
 from skillrun.cli.options import as_json
 from skillrun.cli.output import Output
-from skillrun.cli.starter_files import load_starter, write_missing_files
 from skillrun.syntax.diagnostics import UsageError, suggest
 
 NAME: Final = "skillrun-author"

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import click
 
-from skillrun.cli import completers, options
+from skillrun.cli import completion, options
 from skillrun.cli.formatting import count_noun
 from skillrun.cli.output import Output
 
@@ -22,7 +22,7 @@ current folder for a run in a store. Works for unfinished runs, too."""
 
 
 @click.command(help=HELP)
-@click.argument("run", shell_complete=completers.runs)
+@click.argument("run", shell_complete=completion.runs)
 @click.option(
     "--output",
     type=click.Path(path_type=Path, dir_okay=False),

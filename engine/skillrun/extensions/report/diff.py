@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import click
 
-from skillrun.cli import completers, options
+from skillrun.cli import completion, options
 from skillrun.cli.call_selection import CallSelector, RunCalls, read_run_calls, select_calls
 from skillrun.cli.call_view import call_label, call_path
 from skillrun.cli.differences import field_lines, truncate_lines
@@ -41,9 +41,9 @@ artifact."""
 
 
 @click.command(help=HELP)
-@click.argument("run", shell_complete=completers.runs)
-@click.argument("other", default="", shell_complete=completers.runs)
-@click.argument("phase", default="", shell_complete=completers.run_phases)
+@click.argument("run", shell_complete=completion.runs)
+@click.argument("other", default="", shell_complete=completion.runs)
+@click.argument("phase", default="", shell_complete=completion.run_phases)
 @click.argument("step", default="")
 @click.argument("member", default="")
 @click.option("--full", is_flag=True, help="Print long differences without shortening them.")

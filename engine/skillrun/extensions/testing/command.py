@@ -12,11 +12,11 @@ import click
 
 from skillrun.checker.checker import check_workflow
 from skillrun.checker.program import Program
-from skillrun.cli import completers, options
+from skillrun.cli import completion, options
 from skillrun.cli.formatting import count_noun, format_duration, format_price
 from skillrun.cli.loading import exit_on_errors, open_catalogue, open_library, require_workflow
+from skillrun.cli.options import current_project, relative_to_cwd
 from skillrun.cli.output import Output
-from skillrun.cli.project_folder import current_project, relative_to_cwd
 from skillrun.cli.registry import RESERVED_NAMES
 from skillrun.extensions.testing.case_reader import CASES_FOLDER, CaseFile, case_files, looks_like_case
 from skillrun.extensions.testing.compare import compare, compare_options, parse_compare_options
@@ -37,11 +37,11 @@ NO_CASES_HINT: Final = (
 )
 
 
-def _complete_cases(context: click.Context, _parameter: click.Parameter, incomplete: str) -> completers.Items:
+def _complete_cases(context: click.Context, _parameter: click.Parameter, incomplete: str) -> completion.Items:
     """Return the cases of the given workflow."""
     workflow = context.params.get("workflow")
     names = (case.name for case in case_files(current_project()) if case.workflow == workflow)
-    return completers.items_with_prefix(incomplete, names)
+    return completion.items_with_prefix(incomplete, names)
 
 
 @click.command(
@@ -49,7 +49,7 @@ def _complete_cases(context: click.Context, _parameter: click.Parameter, incompl
     "Runs all cases, all cases of WORKFLOW, or the named cases. Exit code 1: a case failed. Exit code 2: a case is "
     "invalid."
 )
-@click.argument("workflow", default="", shell_complete=completers.workflows)
+@click.argument("workflow", default="", shell_complete=completion.workflows)
 @click.argument("names", nargs=-1, metavar="[CASE]...", shell_complete=_complete_cases)
 @click.option(
     "--jobs",
@@ -71,7 +71,7 @@ def _complete_cases(context: click.Context, _parameter: click.Parameter, incompl
     default="",
     metavar="RUN",
     help="Create a case from RUN, then run the case.",
-    shell_complete=completers.runs,
+    shell_complete=completion.runs,
 )
 @click.option("--as", "name", default="", metavar="CASE", help="Name of the recorded case. Default: the run's name.")
 @click.option("--prompts", is_flag=True, help="Show changed prompts of recorded cases even if the case passes.")

@@ -26,10 +26,9 @@ from skillrun.cli.loading import (
     load_script,
     require_workflow,
 )
-from skillrun.cli.options import FILE
+from skillrun.cli.options import FILE, current_project, relative_to_cwd
 from skillrun.cli.output import Output
 from skillrun.cli.preview import ExpectedSizes, PaddedScriptedGateway, tool_turn_usage
-from skillrun.cli.project_folder import current_project, relative_to_cwd
 from skillrun.cli.trust import require_trust
 from skillrun.extensions.testing.case_reader import CaseFile, read_case
 from skillrun.extensions.testing.checking import prepare_case

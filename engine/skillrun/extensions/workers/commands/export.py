@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from skillrun.cli import completers, options
+from skillrun.cli import completion, options
 from skillrun.cli.output import Output
 from skillrun.store.artifact_names import INBOX
 from skillrun.store.local.local_store import LocalStore
@@ -47,7 +47,7 @@ def copy_run(run: StoredRun, target: Store, name: str) -> StoredRun:
 
 
 @click.command(help="Copy RUN from the store to the runs folder.")
-@click.argument("run", shell_complete=completers.runs)
+@click.argument("run", shell_complete=completion.runs)
 @click.option("--name", default="", metavar="SLUG", help="Name of the copy. Default: the same name.")
 @options.runs_folder
 @options.as_json

@@ -8,8 +8,8 @@ from typing import Final
 import click
 
 from skillrun.cli import options
-from skillrun.cli.command_group import CommandGroup
 from skillrun.cli.formatting import count_noun
+from skillrun.cli.main import CommandGroup
 from skillrun.cli.output import Output
 from skillrun.extensions.workers.commands.open_store import open_database
 

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from skillrun.cli import completers, options
+from skillrun.cli import completion, options
 from skillrun.cli.execution import check_questions_answerable
 from skillrun.cli.loading import open_library
-from skillrun.cli.options import parameter_name
+from skillrun.cli.options import current_project, parameter_name
 from skillrun.cli.output import Output
-from skillrun.cli.project_folder import current_project
 from skillrun.cli.run_request import RunRequest, build_run_request
 from skillrun.cli.workflow import RESUME_PARAMETER, load_definition, workflow_command
 from skillrun.extensions.workers.commands.open_store import OpenStore, open_store
@@ -49,7 +48,7 @@ class QueueOptions:
     help="Queue a run of WORKFLOW, with its inputs and options, for the workers. Does not wait for it.",
     context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
 )
-@click.argument("workflow", shell_complete=completers.workflows)
+@click.argument("workflow", shell_complete=completion.workflows)
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def submit(workflow: str, arguments: tuple[str, ...]) -> int:
     from skillrun.extensions.workers.postgres.queue import DEFAULT_QUEUE

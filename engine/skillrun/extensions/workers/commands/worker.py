@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from skillrun.cli import completers, options
-from skillrun.cli.command_group import CommandGroup
+from skillrun.cli import completion, options
 from skillrun.cli.loading import LoadedWorkflow, cache_folder, load_from_project
+from skillrun.cli.main import CommandGroup
 from skillrun.cli.output import Output
 from skillrun.extensions.workers.commands.open_store import OpenStore, open_store
 from skillrun.installation import extra_hint
@@ -108,7 +108,7 @@ def _serve_metrics(address: str, store: OpenStore, most: int, out: Output) -> Me
 
 
 @click.command(help="Execute RUN of the store in this process, until it ends or waits for an answer.")
-@click.argument("run", shell_complete=completers.runs)
+@click.argument("run", shell_complete=completion.runs)
 @FILE_URLS
 @options.store
 def once(run: str, file_urls: bool) -> int:
@@ -124,7 +124,7 @@ def once(run: str, file_urls: bool) -> int:
 
 
 @click.command(help="Cancel RUN in the store, whichever worker executes it. Its results so far are kept.")
-@click.argument("run", shell_complete=completers.runs)
+@click.argument("run", shell_complete=completion.runs)
 @options.store
 def cancel(run: str) -> int:
     out, store = Output(), open_store(options.require_store_url())

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from skillrun.cli import completers, options
+from skillrun.cli import completion, options
 from skillrun.cli.editing import edit_file
 from skillrun.cli.formatting import count_noun
 from skillrun.cli.output import Output
@@ -25,7 +25,7 @@ REQUEUE_OPTION = click.option("--go-on", "wanted", is_flag=True, help="Queue the
 
 
 @click.command(help="Open FILE of RUN in your editor ($VISUAL or $EDITOR). Without FILE, list the files.")
-@click.argument("run", shell_complete=completers.runs)
+@click.argument("run", shell_complete=completion.runs)
 @click.argument("file", default="")
 @REQUEUE_OPTION
 @options.runs_folder
@@ -69,7 +69,7 @@ def edit(run: str, file: str, wanted: bool, runs: Path) -> int:
 @click.command(
     help="Download the files of RUN into DIR. Default: a folder with the run's name. Files that you changed there stay."
 )
-@click.argument("run", shell_complete=completers.runs)
+@click.argument("run", shell_complete=completion.runs)
 @click.argument("folder", metavar="[DIR]", default=None, required=False, type=click.Path(path_type=Path))
 @options.runs_folder
 @options.as_json
@@ -89,7 +89,7 @@ def pull(run: str, folder: Path | None, runs: Path, json: bool) -> int:
 @click.command(
     help="Upload the files that you changed in DIR to RUN. If one has changed in the store, nothing is uploaded."
 )
-@click.argument("run", shell_complete=completers.runs)
+@click.argument("run", shell_complete=completion.runs)
 @click.argument("folder", metavar="[DIR]", default=None, required=False, type=click.Path(path_type=Path))
 @REQUEUE_OPTION
 @options.runs_folder
