@@ -100,9 +100,9 @@ class CommandGroup(click.Group):
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
         from click.shell_completion import CompletionItem
 
-        items = [CompletionItem(name, help=entry.help) for name, entry in self.entries.items()]
-        options = click.Command.shell_complete(self, ctx, incomplete)  # that of click.Group imports all commands
-        return [item for item in items if item.value.startswith(incomplete)] + options
+        lines = {**self.workflows, **{name: entry.help for name, entry in self.entries.items()}}
+        items = [CompletionItem(name, help=line) for name, line in lines.items() if name.startswith(incomplete)]
+        return items + click.Command.shell_complete(self, ctx, incomplete)  # that of click.Group imports all commands
 
 
 class Skillrun(CommandGroup):
