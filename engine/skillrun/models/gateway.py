@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
@@ -73,7 +74,9 @@ class ModelGateway:
             try:
                 async with self.slots.slot(provider):
                     await self._ensure_open(provider, request.model.partition(":")[2], failure)
-                    reply = await self._attempt(provider, request, attempts, attempt)
+                    await attempts.on_sent(attempt)
+                    async with self._limit_attempt(provider, request, attempts, attempt):
+                        reply = await self.clients[provider.name].send(request)
             except ModelError as error:
                 elapsed = perf_counter() - started
                 if error.kind == "rate_limit" and error.wait:
@@ -93,14 +96,15 @@ class ModelGateway:
             await backend.close()
         self.clients.clear()
 
-    async def _attempt(
+    @asynccontextmanager
+    async def _limit_attempt(
         self, provider: ProviderConfig, request: Request, attempts: AttemptListener, number: int
-    ) -> Reply:
-        """Make one attempt. The listener is notified before the request is sent, and if the attempt failed."""
-        await attempts.on_sent(number)
+    ) -> AsyncIterator[None]:
+        """Limit the time of an attempt. If it fails, notify the listener, and raise ModelError."""
         try:
             async with asyncio.timeout(provider.timeout):
-                return await self.clients[provider.name].send(request)
+                yield
+                return
         except TimeoutError:
             timeout = TimeoutError(f"{provider.timeout:g} seconds")
             error = model_error(timeout, provider, request.model, self._redactor)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple
 
 from skillrun.definitions.definitions import Prompt, Step
 from skillrun.models.messages import Message
@@ -18,34 +18,12 @@ from skillrun.types.schemas import Shape, quote_value
 from skillrun.types.types import identifier
 
 
-class Evaluator(Protocol):
-    """Evaluates nested steps and inline workflows."""
+class Evaluator(NamedTuple):
+    """The functions that evaluate nested steps and inline workflows. Steps get them from their frame."""
 
-    def run_step(self, step: Step, frame: Frame) -> Awaitable[None]:
-        """Evaluate a step in a frame. Raises StepFailed if the step fails and has no fallback."""
-        ...
-
-    def inline_run(self, run: Run) -> InlineRun:
-        """Return the evaluation of a workflow inside a phase."""
-        ...
-
-
-class InlineRun(Protocol):
-    """The evaluation of a workflow inside a phase."""
-
-    async def run(self) -> Outcome:
-        """Evaluate the workflow from its first phase. Journaled requests are not made again."""
-        ...
-
-    @property
-    def pause_type(self) -> str:
-        """The pause type of the first phase that waits; empty if none waits."""
-        ...
-
-    @property
-    def failed_phases(self) -> list[PhaseRun]:
-        """The phases that failed permanently and therefore have no summary."""
-        ...
+    run_step: Callable[[Step, Frame], Awaitable[None]]
+    run_phases: Callable[[Any], Awaitable[Outcome]]
+    """Evaluates the phases of a `Schedule`."""
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,15 @@
-"""Evaluates phases and steps: conditions, attempts, circuit breakers, fallbacks, outputs and summaries."""
+"""Evaluates a workflow, its phases and their steps: conditions, attempts, circuit breakers, fallbacks, summaries.
+
+The path of a run is deterministic: it depends only on files, inputs, answers and replies. A resumed run is evaluated
+again: a phase with a summary is final, and an open phase is evaluated over the journal.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from itertools import count
 from typing import Any, Final, cast
 
@@ -13,12 +17,13 @@ from jinja2.exceptions import UndefinedError
 
 from skillrun.definitions import verbs
 from skillrun.definitions.definitions import PhaseUse, Step
-from skillrun.events import PhaseEnded, PhaseStarted, Said, Tripped
+from skillrun.events import PhaseEnded, PhaseStarted, RunStarted, Said, Tripped
 from skillrun.replay import refuse_in_dry_run
 from skillrun.repository.paths import PathRefused
 from skillrun.runtime.asking.asking import offer_retry
 from skillrun.runtime.errors import (
     AgentFailed,
+    BudgetExhausted,
     EachFailed,
     GoToPhase,
     StepFailed,
@@ -27,118 +32,190 @@ from skillrun.runtime.errors import (
     failure_value,
 )
 from skillrun.runtime.frame import Evaluator, Frame
-from skillrun.runtime.recovery import rebuild_summary, state_at_phase_start
+from skillrun.runtime.recovery import rebuild_summary
 from skillrun.runtime.results import PartialResult
 from skillrun.runtime.run import PhaseRun, Run
+from skillrun.runtime.scheduler import PhaseResult, Schedule, failure_outcome, record_outcome
 from skillrun.runtime.scope import frame_names, is_true, new_frame, open_phase
 from skillrun.runtime.steps import VERBS
 from skillrun.runtime.summaries import base_summary, build_summary, degraded_flags, evaluate_outputs
 from skillrun.store.errors import WaitingForUser
-from skillrun.store.next_step import NO_NEXT_STEP, NextStep
-from skillrun.store.outcome import Status
-from skillrun.store.summary import WAITING_STATUS, Summary
+from skillrun.store.next_step import NO_NEXT_STEP, RESUME_RUN, NextStep, flags_to_record
+from skillrun.store.outcome import Outcome, Status
+from skillrun.store.summary import WAITING_STATUS
 from skillrun.syntax.diagnostics import SkillrunError
 from skillrun.templates.expressions import RenderError, Template
 
-
-@dataclass(frozen=True)
-class PhaseResult:
-    """How the evaluation of a phase ended.
-
-    `status` is completed, skipped, back, failed, needs-user-input or stopped.
-    """
-
-    status: str
-    summary: Summary | None = None
-    reason: str = ""
-    next_step: NextStep = NO_NEXT_STEP
-    run_status: Status = "failed"
-    """The status of the run after a `stop` step."""
-    deferred_attempt: PhaseRun | None = None
-    """The failed attempt, if the phase is to be retried when no other phase runs."""
-    failed_phase: PhaseRun | None = None
-    """The phase, if it failed without a summary. Its record then replaces the summary."""
-    pause_type: str = ""
+ATTEMPTS = 2  # attempts of an `agent` step without a breaker: the first, and one retry
+TRY_AGAIN: Final = "again"
+FAILURE: Final = "failure"
+SEQUENTIAL: Final = "sequential"
 
 
-async def run_phase(run: Run, use: PhaseUse, evaluator: Evaluator, previous: PhaseRun | None = None) -> PhaseResult:
+async def run_workflow(run: Run, *, resumed: bool = False) -> Outcome:
+    """Run until the workflow ends or waits for the user. Return the outcome, which is also recorded in `state.md`."""
+    workflow = run.program.workflow
+    flags = {**run.session.responder.resume_flags, **run.session.command_flags}
+    run.state.status = "running"
+    run.emit(
+        RunStarted(
+            run.name,
+            workflow.name,
+            run.store.location(),
+            tuple(workflow.phases),
+            run.state.inputs,
+            dict(run.state.models),
+            resumed,
+            flags_to_record(flags),
+        )
+    )
+    run.save()
+    try:
+        outcome = await run_phases(Schedule(run))
+    except BudgetExhausted as spent:
+        outcome = Outcome("waiting", str(spent), run.budget.next_step())
+    except SkillrunError as error:
+        outcome = failure_outcome(error)
+    except asyncio.CancelledError:
+        outcome = Outcome("interrupted", "interrupted", RESUME_RUN)
+    except Exception as bug:
+        run.state.status, run.state.reason = "failed", f"internal error in skillrun ({type(bug).__name__})"
+        with suppress(OSError):
+            run.save()
+        raise
+    return record_outcome(run, outcome, flags)
+
+
+async def run_phases(schedule: Schedule) -> Outcome:
+    """Run each phase when the schedule allows it. After an error, wait for the running phases, and raise the error."""
+    run = schedule.run
+    tasks: set[asyncio.Task[PhaseResult]] = set()
+    await schedule.prepare()
+    try:
+        while True:
+            with schedule.capture_errors():
+                for name, previous in schedule.start_phases():
+                    phase = run_phase(run, run.program.workflow.phases[name], previous)
+                    tasks.add(asyncio.create_task(phase, name=name))
+            if tasks:
+                ended, tasks = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+                for task in ended:
+                    schedule.end_phase(task.get_name(), task)
+            elif not schedule.go_back():
+                return schedule.outcome()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def run_phase(run: Run, use: PhaseUse, previous: PhaseRun | None = None) -> PhaseResult:
     """Evaluate a phase, retrying it as its breaker allows. On return, the summary of an ended phase is on disk.
 
     `previous` is a failed attempt that ran in parallel with other phases. If it is given, the steps of the phase make
     their calls sequentially.
     """
     started = time.monotonic()
-    phase = open_phase(run, use, _state(run, use), previous)
-    if use.when is not None and not is_true(use.when.render(phase.names)):
-        reason = f"only when {use.when.text.value}"
-        result = PhaseResult("skipped", base_summary(phase, "skipped").with_fields(reason=reason), reason)
-    else:
+    phase = open_phase(run, use, previous)
+    result = _skip_phase(phase, use)
+    if result is None:
         run.emit(PhaseStarted(use.name, run.state.round, phase.entry_type))
-        try:
-            result = await _attempt_phase(use, phase, evaluator, sequential=previous is not None)
-        except WaitingForUser as waiting:
-            result = await _pause_phase(phase, waiting)
-        except StoppedByUser as stopped:
-            if run.inline_address:  # ends the run, not only the inline workflow
-                raise
-            result = await _fail_phase(phase, str(stopped))
-        except Stopped as stopped:
-            result = PhaseResult("stopped", reason=stopped.reason, run_status=cast(Status, stopped.status))
+    try:
+        if use.name in run.lost_phases and result is None:
+            phase, result = await _rebuild_phase(phase, use)
+        while result is None:
+            sequential = previous is not None
+            frame = new_frame(phase, phase.address(), phase.phase, phase.names, EVALUATOR, sequential=sequential)
+            back: GoToPhase | None = None
+            try:
+                try:
+                    for step in phase.phase.steps:
+                        phase.checkpoint = step.id or step.verb
+                        await run_step(step, frame)
+                except GoToPhase as going:
+                    back = going
+                result = await _finish_phase(phase, frame, "completed", back, use.retry)
+            except StepFailed as failure:
+                result = await _handle_failure(use, phase, frame, failure)
+                if result is None:
+                    phase = open_phase(run, use, phase)
+    except WaitingForUser as waiting:
+        result = await _pause_phase(phase, waiting)
+    except StoppedByUser as stopped:
+        if run.inline_address:  # ends the run, not only the inline workflow
+            raise
+        result = await _fail_phase(phase, str(stopped))
+    except Stopped as stopped:
+        result = PhaseResult("stopped", reason=stopped.reason, run_status=cast(Status, stopped.status))
     if result.summary is not None:
         await run.store.summaries.put(use.name, result.summary)
     run.emit(PhaseEnded(use.name, run.state.round, result.status, time.monotonic() - started, reason=result.reason))
     return result
 
 
-def _state(run: Run, use: PhaseUse) -> dict[str, object]:
-    """Return a copy of the state for a phase. A phase that lost its summary gets the state at its first start."""
-    return state_at_phase_start(run, use) if use.name in run.lost_phases else dict(run.state.state)
+def _skip_phase(phase: PhaseRun, use: PhaseUse) -> PhaseResult | None:
+    """Return the result of a phase whose condition is false; None if the phase is to be evaluated."""
+    if use.when is None or is_true(use.when.render(phase.names)):
+        return None
+    reason = f"only when {use.when.text.value}"
+    return PhaseResult("skipped", base_summary(phase, "skipped").with_fields(reason=reason), reason)
 
 
-async def _attempt_phase(use: PhaseUse, phase: PhaseRun, evaluator: Evaluator, *, sequential: bool) -> PhaseResult:
-    run = phase.run
-    if use.name in run.lost_phases:
-        summary = await rebuild_summary(phase, evaluator)
-        if summary is not None:
-            return PhaseResult(summary.status, summary)
-        if use.name not in run.lost_phases:
-            phase = open_phase(run, use, _state(run, use), phase)
-    while True:
-        frame = new_frame(phase, phase.address(), phase.phase, phase.names, evaluator, sequential=sequential)
-        try:
-            return await _run_steps(phase, frame, phase.phase.steps, use.retry)
-        except StepFailed as error:
-            failure, then = error, ""
-        if use.retry is not None:
-            then = await apply_breaker(
-                frame, use.retry, phase.address(), failure.reason, can_continue=phase.has_fallback
-            )
-        if then == SEQUENTIAL:
-            return PhaseResult("failed", reason=failure.reason, deferred_attempt=phase)
-        if then != TRY_AGAIN:
-            return await _fail_or_fall_back(use, phase, frame, failure, skip=then == "skip")
-        run.emit(Said(use.name, f"failed and is retried: {failure.reason}"))
-        phase = open_phase(run, use, _state(run, use), phase)
+async def _rebuild_phase(phase: PhaseRun, use: PhaseUse) -> tuple[PhaseRun, PhaseResult | None]:
+    """Rebuild the lost summary of a phase. If the phase must be evaluated instead, return the phase to evaluate."""
+    summary = await rebuild_summary(phase, EVALUATOR)
+    if summary is not None:
+        return phase, PhaseResult(summary.status, summary)
+    return phase if use.name in phase.run.lost_phases else open_phase(phase.run, use, phase), None
 
 
-async def _fail_or_fall_back(
-    use: PhaseUse, phase: PhaseRun, frame: Frame, failure: StepFailed, *, skip: bool
+async def _finish_phase(
+    phase: PhaseRun, frame: Frame, status: str, back: GoToPhase | None = None, breaker: str | None = None
 ) -> PhaseResult:
-    """Handle a permanent failure: run the fallback if there is one, continue if `skip`, or else end the run.
+    """Return the result of a phase whose steps have ended, with its summary. Raises StepFailed.
+
+    A phase that goes back also has outputs and a summary. A failed phase has no outputs, and no model is called for its
+    summary.
+    """
+    if breaker is not None:
+        phase.breakers.record_success(breaker)
+    with convert_template_errors(frame):
+        outputs = evaluate_outputs(phase, frame.names) if status == "completed" else {}
+    summary = await build_summary(phase, outputs, status, goes_back=back is not None)
+    if back is not None:
+        summary = summary.with_fields(goto={"target": back.target, "step": back.step})
+    return PhaseResult("back" if back is not None else status, summary)
+
+
+async def _handle_failure(use: PhaseUse, phase: PhaseRun, frame: Frame, failure: StepFailed) -> PhaseResult | None:
+    """Return the result of a failed phase, after its fallback if it has one; None if the phase is retried.
 
     If the run continues, the summary records the failure.
     """
-    if use.otherwise is None and not skip:
+    then = ""
+    if use.retry is not None:
+        then = await apply_breaker(frame, use.retry, phase.address(), failure.reason, can_continue=phase.has_fallback)
+    if then == TRY_AGAIN:
+        phase.run.emit(Said(use.name, f"failed and is retried: {failure.reason}"))
+        return None
+    if then == SEQUENTIAL:
+        return PhaseResult("failed", reason=failure.reason, deferred_attempt=phase)
+    if use.otherwise is None and then != "skip":
         return await _fail_phase(phase, failure.reason, failure.next_step)
     text = f"{use.name} failed: {failure.reason}"
     phase.warn(text)
     phase.record.degrade(text)
-    steps = [use.otherwise] if use.otherwise is not None else []
+    back: GoToPhase | None = None
     try:
         with failure_in_scope(frame, failure):
-            return await _run_steps(phase, frame, steps, None, status="failed")
+            if use.otherwise is not None:
+                phase.checkpoint = use.otherwise.id or use.otherwise.verb
+                await run_step(use.otherwise, frame)
+    except GoToPhase as going:
+        back = going
     except StepFailed as second:
         return await _fail_phase(phase, second.reason, second.next_step)
+    return await _finish_phase(phase, frame, "failed", back)
 
 
 async def _fail_phase(phase: PhaseRun, reason: str, next_step: NextStep = NO_NEXT_STEP) -> PhaseResult:
@@ -165,64 +242,86 @@ async def _pause_phase(phase: PhaseRun, waiting: WaitingForUser) -> PhaseResult:
     )
 
 
-async def _run_steps(
-    phase: PhaseRun, frame: Frame, steps: Iterable[Step], breaker: str | None, status: str = "completed"
-) -> PhaseResult:
-    """Evaluate the steps of a phase, or its fallback, and return the result with a summary. Raises StepFailed.
-
-    A phase that goes back also has outputs and a summary. A failed phase has no outputs, and no model is called for its
-    summary.
-    """
-    back: GoToPhase | None = None
-    try:
-        for step in steps:
-            phase.checkpoint = step.id or step.verb
-            await frame.evaluate(step)
-    except GoToPhase as going:
-        back = going
-    except WaitingForUser as waiting:
-        return await _pause_phase(phase, waiting)
-    if breaker is not None:
-        phase.breakers.record_success(breaker)
-    with convert_template_errors(frame):
-        outputs = evaluate_outputs(phase, frame.names) if status == "completed" else {}
-    summary = await build_summary(phase, outputs, status, goes_back=back is not None)
-    if back is not None:
-        summary = summary.with_fields(goto={"target": back.target, "step": back.step})
-    return PhaseResult("back" if back is not None else status, summary)
-
-
-PURE_VERBS = frozenset(name for name, verb in verbs.VERBS.items() if verb.effects == ("pure",))
-MODEL_VERBS = frozenset(name for name, verb in verbs.VERBS.items() if "calls" in verb.effects)
-"""Verbs that call models. If a step with one of them fails and its fallback runs, the phase counts as degraded."""
-ATTEMPTS = 2  # attempts of an `agent` step without a breaker: the first, and one retry
-TRY_AGAIN: Final = "again"
-FAILURE: Final = "failure"
-SEQUENTIAL: Final = "sequential"
-
-
 async def run_step(step: Step, frame: Frame) -> None:
-    """Evaluate a step and bind its id to the result. Raises StepFailed if the step fails and has no fallback."""
+    """Evaluate a step and bind its id to the result. Raises StepFailed if the step fails and has no fallback.
+
+    The step is attempted until its result is complete or no further attempt is allowed.
+    """
+    act = VERBS[step.verb]
     try:
         if step.when is not None and not _is_condition_true(step.when, frame, step):
             return
         frame.phase.fallback_depth += (fallbacks := int(step.otherwise is not None and step.verb != "goto"))
         try:
-            result = await _attempt_step(step, frame)
+            for number in count(1):
+                failure: StepFailed | None = None
+                result: Any = None
+                try:
+                    _refuse_in_dry_run(step, frame)
+                    with convert_template_errors(frame, step):
+                        result = await act(step, frame)
+                except StepFailed as error:
+                    failure = error
+                if not await _is_attempted_again(step, frame, number, failure, result):
+                    break
         finally:
             frame.phase.fallback_depth -= fallbacks
-    except StepFailed as failure:
-        with failure_in_scope(frame, failure):
-            if step.verb == "goto" or not _has_fallback(step.otherwise, frame):
-                raise
-            frame.run.emit(Said(frame.phase.name, f"{step.id or step.verb}: {failure.reason}", "info"))
-            if isinstance(failure, AgentFailed) or step.verb in MODEL_VERBS:
-                frame.phase.record.degrade(failure.reason)
-            assert step.otherwise is not None
-            await _run_fallback(step, step.otherwise, frame)
+    except StepFailed as error:
+        await _fall_back(step, frame, error)
     else:
+        result = result.result if isinstance(result, PartialResult) else result
         if step.id is not None and result is not None:
             frame.bind(step.id, result)
+
+
+async def _is_attempted_again(step: Step, frame: Frame, number: int, failure: StepFailed | None, result: Any) -> bool:
+    """Return whether a step is attempted again after its attempt `number`. Raises StepFailed if it fails.
+
+    At its limit, the breaker decides whether the step fails, is skipped, or continues with a partial result.
+    """
+    if failure is None and not isinstance(result, PartialResult):
+        if step.retry is not None:
+            frame.phase.breakers.record_success(step.retry)
+        return False
+    reason = failure.reason if failure is not None else "; ".join(result.missing)
+    if step.retry is not None:
+        can_continue = failure is None or frame.phase.has_fallback
+        then = await apply_breaker(frame, step.retry, frame.at(step), reason, can_continue=can_continue)
+    else:
+        then = TRY_AGAIN if step.verb == "agent" and number < ATTEMPTS else ""
+    if then == SEQUENTIAL:
+        frame.sequential = True
+    if then in (SEQUENTIAL, TRY_AGAIN):
+        return True
+    name = step.id or step.verb
+    if failure is None:
+        _record_degradation(frame, name, f"{name}: {reason}", f"{name}: continued without {reason}")
+        return False
+    with failure_in_scope(frame, failure):
+        has_fallback = _has_fallback(step.otherwise, frame)
+    if then != "skip" or has_fallback:
+        if isinstance(failure, AgentFailed) and step.id is not None and step.otherwise is not None:
+            frame.bind(step.id, {"replies": failure.replies, "degraded": True})
+        if isinstance(failure, EachFailed) and step.otherwise is not None:
+            frame.bind(step.id, failure.result)
+        raise failure
+    text = f"{name} was skipped: {reason}"
+    _record_degradation(frame, name, text, text)
+    return False
+
+
+async def _fall_back(step: Step, frame: Frame, failure: StepFailed) -> None:
+    """Evaluate the fallback of a failed step. Raise the failure if there is no fallback."""
+    fallback, name = step.otherwise, step.id or step.verb
+    with failure_in_scope(frame, failure):
+        if fallback is None or step.verb == "goto" or not _has_fallback(fallback, frame):
+            raise failure
+        frame.run.emit(Said(frame.phase.name, f"{name}: {failure.reason}", "info"))
+        if isinstance(failure, AgentFailed) or "calls" in verbs.VERBS[step.verb].effects:
+            frame.phase.record.degrade(failure.reason)
+        frame.degraded_steps.append(name)
+        with frame.address_scope(f"{name}.otherwise"):
+            await run_step(fallback, frame)
 
 
 def _has_fallback(otherwise: Step | None, frame: Frame) -> bool:
@@ -286,72 +385,10 @@ async def apply_breaker(frame: Frame, breaker: str, address: str, reason: str, *
     return then
 
 
-async def _run_fallback(step: Step, fallback: Step, frame: Frame) -> None:
-    frame.degraded_steps.append(step.id or step.verb)
-    with frame.address_scope(f"{step.id or step.verb}.otherwise"):
-        await run_step(fallback, frame)
-
-
-async def _attempt_step(step: Step, frame: Frame) -> Any:
-    """Attempt a step until its result is complete or no further attempt is allowed. Return the result.
-
-    At its limit, the breaker decides whether the step fails, is skipped, or continues with a partial result.
-    """
-    act = VERBS[step.verb]
-    if step.verb in PURE_VERBS:
-        with convert_template_errors(frame, step):
-            return await act(step, frame)
-    most = ATTEMPTS if step.verb == "agent" else 1
-    for number in count(1):
-        failure: StepFailed | None = None
-        result: Any = None
-        try:
-            _refuse_in_dry_run(step, frame)
-            with convert_template_errors(frame, step):
-                result = await act(step, frame)
-        except StepFailed as error:
-            failure = error
-        if failure is None and not isinstance(result, PartialResult):
-            if step.retry is not None:
-                frame.phase.breakers.record_success(step.retry)
-            return result
-        reason = failure.reason if failure is not None else "; ".join(result.missing)
-        if step.retry is None:
-            then = TRY_AGAIN if number < most else ""
-        else:
-            can_continue = failure is None or frame.phase.has_fallback
-            then = await apply_breaker(frame, step.retry, frame.at(step), reason, can_continue=can_continue)
-        if then == SEQUENTIAL:
-            frame.sequential = True
-        elif then != TRY_AGAIN:
-            if failure is not None:
-                return _finish_failed_step(step, frame, failure, skip=then == "skip")
-            name = step.id or step.verb
-            _record_degradation(frame, name, f"{name}: {reason}", f"{name}: continued without {reason}")
-            return result.result
-    raise AssertionError("the loop has no end")
-
-
 def _refuse_in_dry_run(step: Step, frame: Frame) -> None:
     if frame.run.session.is_dry_run:
         for effect in verbs.VERBS[step.verb].effects:
             refuse_in_dry_run(effect, frame.at(step))
-
-
-def _finish_failed_step(step: Step, frame: Frame, failure: StepFailed, *, skip: bool) -> None:
-    """Record a warning and return if the step is to be skipped. Raise the failure if it is not."""
-    with failure_in_scope(frame, failure):
-        has_fallback = _has_fallback(step.otherwise, frame)
-    if skip and not has_fallback:
-        name = step.id or step.verb
-        text = f"{name} was skipped: {failure.reason}"
-        _record_degradation(frame, name, text, text)
-        return
-    if isinstance(failure, AgentFailed) and step.id is not None and step.otherwise is not None:
-        frame.bind(step.id, {"replies": failure.replies, "degraded": True})
-    if isinstance(failure, EachFailed) and step.otherwise is not None:
-        frame.bind(step.id, failure.result)
-    raise failure
 
 
 def _record_degradation(frame: Frame, name: str, because: str, warning: str) -> None:
@@ -359,3 +396,6 @@ def _record_degradation(frame: Frame, name: str, because: str, warning: str) -> 
     frame.degraded_steps.append(name)
     frame.phase.record.degrade(because)
     frame.phase.warn(warning)
+
+
+EVALUATOR: Final = Evaluator(run_step, run_phases)

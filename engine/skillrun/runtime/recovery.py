@@ -9,17 +9,15 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final
 
-from skillrun.definitions.definitions import PhaseUse
 from skillrun.events import Notice
 from skillrun.questions.answers import Question
 from skillrun.runtime.asking.asking import RETRY, ask_questions
 from skillrun.runtime.frame import Evaluator
 from skillrun.runtime.run import PhaseRun, Run
-from skillrun.runtime.scope import new_frame, past_summaries
+from skillrun.runtime.scope import new_frame
 from skillrun.runtime.summaries import FINAL, base_summary
 from skillrun.store.summary import WAITING_STATUS, Summary
 from skillrun.syntax.diagnostics import SkillrunError
-from skillrun.types.fields import resolve_inputs
 from skillrun.types.schemas import quote_value
 
 SKIP: Final = "skip"
@@ -74,15 +72,6 @@ def phases_to_rebuild(run: Run, done: Collection[str], begun: Collection[str]) -
     workflow = run.program.workflow
     later = {*done, *begun}
     return {name for name in workflow.phases if name not in done and later & (set(workflow.followers(name)) - {name})}
-
-
-def state_at_phase_start(run: Run, use: PhaseUse) -> dict[str, object]:
-    """Return the state at the start of a phase in this round: values set by earlier phases, or else the defaults."""
-    names = {"config": run.program.config, "inputs": run.state.inputs}
-    state, _, _ = resolve_inputs(run.program.workflow.state, {}, names)
-    for summary in past_summaries(run, use):
-        state |= summary.set
-    return {name: value for name, value in state.items() if value is not None}
 
 
 async def rebuild_summary(phase: PhaseRun, evaluator: Evaluator) -> Summary | None:

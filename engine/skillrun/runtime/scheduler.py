@@ -1,23 +1,16 @@
-"""Starts each phase of a workflow when its predecessors have ended, goes back to earlier phases, returns the outcome.
-
-The path of a run is deterministic: it depends only on files, inputs, answers and replies. A resumed run is evaluated
-again: a phase with a summary is final, and an open phase is evaluated over the journal.
-"""
+"""Decides when each phase of a workflow starts, when the run goes back to an earlier phase, and how it ends."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import replace
-from typing import Final
+from dataclasses import dataclass, replace
 
-from skillrun.events import Notice, PhaseEnded, RunEnded, RunStarted, WentBack
+from skillrun.events import Notice, PhaseEnded, RunEnded, WentBack
 from skillrun.runtime.asking.awaited_files import warn_of_late_files
 from skillrun.runtime.asking.forms import reread_forms
-from skillrun.runtime.errors import BudgetExhausted
 from skillrun.runtime.estimate_updates import emit_goto_estimate
-from skillrun.runtime.interpreter import PhaseResult, run_phase, run_step
 from skillrun.runtime.phase_record import UsageTotals
 from skillrun.runtime.recovery import phases_to_rebuild, usable_summary, warn_of_edits
 from skillrun.runtime.run import PhaseRun, Run
@@ -25,8 +18,8 @@ from skillrun.runtime.scope import base_values, is_true, phase_value
 from skillrun.store.clock import utc_timestamp
 from skillrun.store.errors import file_error
 from skillrun.store.lease import LeaseLost
-from skillrun.store.next_step import NO_NEXT_STEP, RESUME_RUN, NextStep, flags_to_record
-from skillrun.store.outcome import Outcome
+from skillrun.store.next_step import NO_NEXT_STEP, RESUME_RUN, NextStep
+from skillrun.store.outcome import Outcome, Status
 from skillrun.store.summary import WAITING_STATUS, Summary
 from skillrun.syntax.diagnostics import SkillrunError
 from skillrun.templates.absent import Absent
@@ -37,66 +30,50 @@ def total_usage(run: Run) -> UsageTotals:
     return UsageTotals.from_summaries(run.store.summaries.all_summaries(run.state.round, run.program.workflow.phases))
 
 
-class Interpreter:
-    """Evaluates steps, and workflows that run inside a phase of another workflow."""
+@dataclass(frozen=True)
+class PhaseResult:
+    """How the evaluation of a phase ended.
 
-    run_step = staticmethod(run_step)
+    `status` is completed, skipped, back, failed, needs-user-input or stopped.
+    """
 
-    @staticmethod
-    def inline_run(run: Run) -> Scheduler:
-        return Scheduler(run, reuse_summaries=False)
+    status: str
+    summary: Summary | None = None
+    reason: str = ""
+    next_step: NextStep = NO_NEXT_STEP
+    run_status: Status = "failed"
+    """The status of the run after a `stop` step."""
+    deferred_attempt: PhaseRun | None = None
+    """The failed attempt, if the phase is to be retried when no other phase runs."""
+    failed_phase: PhaseRun | None = None
+    """The phase, if it failed without a summary. Its record then replaces the summary."""
+    pause_type: str = ""
 
 
-INTERPRETER: Final = Interpreter()
-
-
-class Scheduler:
-    """Starts each phase when the phases that it follows have ended, and applies the results of ended phases."""
+class Schedule:
+    """Decides which phases may start, applies the results of ended phases, and says how the run ends."""
 
     def __init__(self, run: Run, *, reuse_summaries: bool = True) -> None:
-        self.run_ = run
+        self.run = run
         self.done: dict[str, str] = {}
-        self.running: dict[asyncio.Task[PhaseResult], str] = {}
+        self.running: set[str] = set()
         self.unfinished = set(run.state.phase)  # started, perhaps in an earlier process, but not ended
-        self.incomplete_results: dict[
-            str, PhaseResult
-        ] = {}  # phases that have ended in this process without a final summary: waiting, failed or stopped
+        self.incomplete_results: dict[str, PhaseResult] = {}
+        """Phases that have ended in this process without a final summary: waiting, failed or stopped."""
         self.retry_queue: dict[str, PhaseRun] = {}  # failed in parallel with others; retried alone
         self.pending_gotos: list[tuple[str, str, str]] = []  # source, target, step
         self.error: Exception | None = None
         self.reuse_summaries = reuse_summaries
 
-    async def run(self) -> Outcome:
-        with self._capture_errors():
+    async def prepare(self) -> None:
+        """Finish what an earlier process began, and load the summaries of the phases that have ended."""
+        with self.capture_errors():
             self._finish_move()
             if self.reuse_summaries:
                 self._load_final_summaries()
-                await reread_forms(self.run_, self.done)
-                warn_of_late_files(self.run_, self.done)
-                warn_of_edits(self.run_)
-        try:
-            while True:
-                with self._capture_errors():
-                    for name, previous in self._ready_phases():
-                        use = self.run_.program.workflow.phases[name]
-                        self.unfinished.add(name)
-                        self._save()
-                        task = asyncio.create_task(run_phase(self.run_, use, INTERPRETER, previous), name=name)
-                        self.running[task] = name
-                if not self.running:
-                    if not self._go_back():
-                        break
-                    continue
-                finished_tasks, _ = await asyncio.wait(self.running, return_when=asyncio.FIRST_COMPLETED)
-                for task in finished_tasks:
-                    self._take_task(task)
-        finally:
-            for task in self.running:
-                task.cancel()
-            await asyncio.gather(*self.running, return_exceptions=True)
-        if self.error is not None:
-            raise self.error
-        return self._outcome()
+                await reread_forms(self.run, self.done)
+                warn_of_late_files(self.run, self.done)
+                warn_of_edits(self.run)
 
     @property
     def pause_type(self) -> str:
@@ -109,7 +86,7 @@ class Scheduler:
         return [ended.failed_phase for ended in self.incomplete_results.values() if ended.failed_phase is not None]
 
     @contextmanager
-    def _capture_errors(self) -> Iterator[None]:
+    def capture_errors(self) -> Iterator[None]:
         """Keep the first error that occurs in the context. It ends the run after the running phases have ended."""
         try:
             yield
@@ -129,7 +106,7 @@ class Scheduler:
 
     def _load_final_summaries(self) -> None:
         """Mark each phase that has a summary in this round as final."""
-        run = self.run_
+        run = self.run
         for name in run.program.workflow.phases:
             summary = usable_summary(run, name)
             if summary is not None:
@@ -145,7 +122,7 @@ class Scheduler:
         If the summary is `new`, its state values are applied too. The values of an older summary are not, because later
         phases may have changed them since.
         """
-        state = self.run_.state
+        state = self.run.state
         self.done[name] = summary.status
         self.unfinished.discard(name)
         if new:
@@ -157,8 +134,8 @@ class Scheduler:
         if back is not None and summary.round == state.round:
             self.pending_gotos.append((name, back["target"], back["step"]))
 
-    def _ready_phases(self) -> Iterator[tuple[str, PhaseRun | None]]:
-        """Yield each phase that may start, and the failed attempt of a phase that is retried.
+    def start_phases(self) -> Iterator[tuple[str, PhaseRun | None]]:
+        """Mark each phase that may start as running, and yield it with the failed attempt of a phase that is retried.
 
         The caller must start a phase before it takes the next one.
         """
@@ -166,51 +143,55 @@ class Scheduler:
             return
         self._check_summaries()
         parallel = self._parallel()
-        for name, use in self.run_.program.workflow.phases.items():
+        for name, use in self.run.program.workflow.phases.items():
             if self.running and not parallel:
                 return
-            if (
-                name in self.done
-                or name in self.incomplete_results
-                or name in self.running.values()
-                or name in self.retry_queue
+            if name in self.running or any(
+                name in ended for ended in (self.done, self.incomplete_results, self.retry_queue)
             ):
                 continue
             if self.pending_gotos and name not in self.unfinished:
                 continue  # before the run goes back, running phases end, and no phase starts
             if self._is_selected(name) and all(before in self.done for before in use.after):
-                yield name, None
+                yield self._start(name), None
         if not self.running and self.retry_queue and not self.pending_gotos:
             name = next(iter(self.retry_queue))
-            yield name, self.retry_queue.pop(name)
+            yield self._start(name), self.retry_queue.pop(name)
+
+    def _start(self, name: str) -> str:
+        self.unfinished.add(name)
+        self._save()
+        self.running.add(name)
+        return name
 
     def _check_summaries(self) -> None:
         """Raise SkillrunError if the summary of an ended phase is missing on disk, where later phases read it."""
         for name in self.done:
-            if self.run_.store.summaries.find(name) is None:
-                place = self.run_.store.location(self.run_.store.summaries.file_name(name))
+            if self.run.store.summaries.find(name) is None:
+                place = self.run.store.location(self.run.store.summaries.file_name(name))
                 raise SkillrunError(f"{place} was removed during the run", f"{RESUME_RUN}, which rebuilds it")
 
     def _save(self) -> None:
-        self.run_.state.phase = sorted(self.unfinished)
-        self.run_.save()
+        self.run.state.phase = sorted(self.unfinished)
+        self.run.save()
 
     def _is_selected(self, name: str) -> bool:
         """Return whether a phase was selected for this evaluation. Phases of an inline workflow always are."""
-        only = self.run_.session.only_phases
-        return not only or self.run_.inline_address != "" or name in only
+        only = self.run.session.only_phases
+        return not only or self.run.inline_address != "" or name in only
 
     def _parallel(self) -> bool:
-        value = self.run_.program.workflow.parallel
-        return value is not None and is_true(value.evaluate(base_values(self.run_, self.run_.state.state)))
+        value = self.run.program.workflow.parallel
+        return value is not None and is_true(value.evaluate(base_values(self.run, self.run.state.state)))
 
-    def _take_task(self, task: asyncio.Task[PhaseResult]) -> None:
-        name = self.running.pop(task)
-        with self._capture_errors():
+    def end_phase(self, name: str, task: asyncio.Task[PhaseResult]) -> None:
+        """Apply the result of a phase, or keep its error."""
+        self.running.discard(name)
+        with self.capture_errors():
             self._apply_result(name, task.result())
 
     def _apply_result(self, name: str, result: PhaseResult) -> None:
-        run = self.run_
+        run = self.run
         if result.deferred_attempt is not None:
             self.retry_queue[name] = result.deferred_attempt
         elif result.summary is not None:
@@ -222,16 +203,16 @@ class Scheduler:
             run.log.append(f"{utc_timestamp()} {name}: {result.status}{f' ({result.reason})' if result.reason else ''}")
         self._save()
 
-    def _go_back(self) -> bool:
+    def go_back(self) -> bool:
         """Go back to the earliest phase that a `goto` names, and return whether there is one."""
         if not self.pending_gotos or self._ending:
             return False
-        with self._capture_errors():
+        with self.capture_errors():
             self._move_back()
         return True
 
     def _move_back(self) -> None:
-        run = self.run_
+        run = self.run
         order = list(run.program.workflow.phases)
         source, target, _ = min(self.pending_gotos, key=lambda back: order.index(back[1]))
         again = run.program.workflow.followers(target)
@@ -257,19 +238,19 @@ class Scheduler:
 
         Some files may have been moved already.
         """
-        going = self.run_.state.going
+        going = self.run.state.going
         if "again" in going:
-            self.run_.store.reset()
-            self.run_.state.going = {}
-            self.run_.save()
-        elif going.get("target") in self.run_.program.workflow.phases:
-            again = self.run_.program.workflow.followers(going["target"])
+            self.run.store.reset()
+            self.run.state.going = {}
+            self.run.save()
+        elif going.get("target") in self.run.program.workflow.phases:
+            again = self.run.program.workflow.followers(going["target"])
             self.unfinished.difference_update(again)
             self._start_round(again)
             self._save()
 
     def _start_round(self, phases: Collection[str]) -> None:
-        run = self.run_
+        run = self.run
         staying = [name for name in run.program.workflow.phases if name not in phases]
         for name in run.store.end_round(run.state.round, phases, staying):
             run.emit(
@@ -281,8 +262,11 @@ class Scheduler:
         run.state.round += 1
         run.state.going = {}
 
-    def _outcome(self) -> Outcome:
-        run = self.run_
+    def outcome(self) -> Outcome:
+        """Return how the run ends. Raises the first error of a phase."""
+        if self.error is not None:
+            raise self.error
+        run = self.run
         ended = {
             name: self.incomplete_results[name]
             for name in run.program.workflow.phases
@@ -314,39 +298,10 @@ def workflow_outputs(run: Run) -> dict[str, object]:
     return {name: value for name, value in outputs.items() if not isinstance(value, Absent)}
 
 
-async def run_workflow(run: Run, *, resumed: bool = False) -> Outcome:
-    """Run until the workflow ends or waits for the user. Return the outcome, which is also recorded in `state.md`."""
-    workflow = run.program.workflow
-    flags = {**run.session.responder.resume_flags, **run.session.command_flags}
-    run.state.status = "running"
-    run.emit(
-        RunStarted(
-            run.name,
-            workflow.name,
-            run.store.location(),
-            tuple(workflow.phases),
-            run.state.inputs,
-            dict(run.state.models),
-            resumed,
-            flags_to_record(flags),
-        )
-    )
-    run.save()
-    try:
-        outcome = await Scheduler(run).run()
-    except BudgetExhausted as spent:
-        outcome = Outcome("waiting", str(spent), run.budget.next_step())
-    except SkillrunError as error:
-        outcome = _failure(error)
-    except asyncio.CancelledError:
-        outcome = Outcome("interrupted", "interrupted", RESUME_RUN)
-    except Exception as bug:
-        run.state.status, run.state.reason = "failed", f"internal error in skillrun ({type(bug).__name__})"
-        with suppress(OSError):
-            run.save()
-        raise
+def record_outcome(run: Run, outcome: Outcome, flags: Mapping[str, str]) -> Outcome:
+    """Record in the run folder how a run has ended, emit an event, and return the outcome with the next command."""
     if unwritten := run.journal.write_error():
-        outcome = _failure(unwritten)
+        outcome = failure_outcome(unwritten)
     try:
         _save_outcome(run, outcome)
     except (OSError, SkillrunError) as error:
@@ -359,7 +314,7 @@ async def run_workflow(run: Run, *, resumed: bool = False) -> Outcome:
     return replace(outcome, next_step=NextStep.of(next_step_text))
 
 
-def _failure(error: SkillrunError) -> Outcome:
+def failure_outcome(error: SkillrunError) -> Outcome:
     if isinstance(error, LeaseLost):  # the hint of the error is complete, since the run may not be resumable
         return Outcome("failed", str(error), NextStep.of(error.next_step))
     return Outcome("failed", str(error), NextStep.parse(error.next_step).then_resume())
@@ -377,6 +332,6 @@ def _save_outcome(run: Run, outcome: Outcome) -> None:
 def _outcome_of_failed_save(outcome: Outcome, error: SkillrunError) -> Outcome:
     """Return the outcome of a run whose final state could not be saved."""
     if outcome.status in ("completed", "waiting"):
-        return _failure(error)
+        return failure_outcome(error)
     more = "" if error.message in outcome.reason else f"; {error.message}"
     return replace(outcome, reason=f"{outcome.reason}{more}")

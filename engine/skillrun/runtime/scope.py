@@ -18,6 +18,7 @@ from skillrun.store.summary import Summary
 from skillrun.syntax.diagnostics import SkillrunError
 from skillrun.templates.expressions import ABSENT, Absent
 from skillrun.templates.limits import TemplateError
+from skillrun.types.fields import resolve_inputs
 from skillrun.types.types import identifier
 
 SUMMARY_DEFAULTS: Mapping[str, Any] = {
@@ -44,11 +45,22 @@ def past_summaries(run: Run, use: PhaseUse) -> list[Summary]:
     return sorted(summaries, key=lambda summary: (summary.record.get("round", 0), order.get(summary.phase, ())))
 
 
-def open_phase(run: Run, use: PhaseUse, state: dict[str, object], previous: PhaseRun | None = None) -> PhaseRun:
-    """Return a phase that is ready for evaluation.
+def state_at_phase_start(run: Run, use: PhaseUse) -> dict[str, object]:
+    """Return the state at the start of a phase in this round: values set by earlier phases, or else the defaults."""
+    names = {"config": run.program.config, "inputs": run.state.inputs}
+    state, _, _ = resolve_inputs(run.program.workflow.state, {}, names)
+    for summary in past_summaries(run, use):
+        state |= summary.set
+    return {name: value for name, value in state.items() if value is not None}
 
-    `previous` is the failed attempt of a phase that is retried. Its answers and attempts still count.
+
+def open_phase(run: Run, use: PhaseUse, previous: PhaseRun | None = None) -> PhaseRun:
+    """Return a phase that is ready for evaluation, with a copy of the state.
+
+    `previous` is the failed attempt of a phase that is retried. Its answers and attempts still count. A phase that has
+    lost its summary gets the state at its first start.
     """
+    state = state_at_phase_start(run, use) if use.name in run.lost_phases else dict(run.state.state)
     workflow, prior, over = run.program.workflow, prior_summaries(run, use), past_summaries(run, use)
     completed = {name: summary for name, summary in prior.items() if summary.status == "completed"}
     names = base_values(run, state) | {

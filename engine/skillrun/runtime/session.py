@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from skillrun.events import (
     EventStream,
@@ -23,9 +23,9 @@ from skillrun.library.input_names import referenced_models
 from skillrun.library.settings import load_budget
 from skillrun.runtime.foreign_runs import apply_foreign_state, check_adoption_decision, is_shared
 from skillrun.runtime.inputs import path_inputs
+from skillrun.runtime.interpreter import run_workflow
 from skillrun.runtime.run import Run, Session
 from skillrun.runtime.run_budget import RunBudget
-from skillrun.runtime.scheduler import run_workflow
 from skillrun.runtime.state_migration import file_hashes, migrate_state
 from skillrun.store.base_journal import REUSED_SUFFIX
 from skillrun.store.clock import utc_timestamp
@@ -248,8 +248,8 @@ async def _evaluate(
         for address, fingerprint in unanswered_calls:
             await _warn_of_unanswered_call(run, address, fingerprint)
         await _pin(run)
-        work = run_workflow(run, resumed=resumed)
-        return await (_interruptible(work) if session.handle_signals else work)
+        with _cancel_on_signal() if session.handle_signals else contextlib.nullcontext():
+            return await run_workflow(run, resumed=resumed)
     finally:
         await _record_reused_prompts(run)
         error = transcript.close()
@@ -348,18 +348,18 @@ def _tiers_in_use(session: Session) -> list[str]:
     return [tier for tier in session.catalogue.tiers if tier.casefold() not in elsewhere]
 
 
-async def _interruptible(work: Any) -> Outcome:
-    """Run `work`. SIGINT or SIGTERM ends it after the state is written; a second signal ends the process at once."""
-    task = asyncio.ensure_future(work)
-    loop = asyncio.get_running_loop()
+@contextlib.contextmanager
+def _cancel_on_signal() -> Iterator[None]:
+    """While the context is active, SIGINT or SIGTERM cancels the task. The run then saves its state, and returns."""
+    task, loop = asyncio.current_task(), asyncio.get_running_loop()
+    assert task is not None
     caught = []
     for number in (signal.SIGINT, signal.SIGTERM):
         with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
             loop.add_signal_handler(number, task.cancel)
             caught.append(number)
     try:
-        outcome: Outcome = await task
-        return outcome
+        yield
     finally:
         for number in caught:
             loop.remove_signal_handler(number)

@@ -16,6 +16,7 @@ from skillrun.runtime.errors import GoToPhase, StepFailed, Stopped
 from skillrun.runtime.frame import Frame
 from skillrun.runtime.phase_record import UsageTotals
 from skillrun.runtime.run import PhaseRun, Run
+from skillrun.runtime.scheduler import Schedule
 from skillrun.runtime.scope import frame_names, is_true, locals_of
 from skillrun.runtime.summaries import base_summary, degraded_flags
 from skillrun.store.errors import WaitingForUser
@@ -138,13 +139,13 @@ async def run_inline_workflow(step: Step, frame: Frame) -> Mapping[str, object]:
         inline_address=address,
         parent_phase=frame.phase,
     )
-    evaluation = frame.evaluator.inline_run(inner)
+    schedule = Schedule(inner, reuse_summaries=False)
     try:
-        outcome = await evaluation.run()
+        outcome = await frame.evaluator.run_phases(schedule)
     finally:
-        _merge_inline_records(frame, inner, evaluation.failed_phases)
+        _merge_inline_records(frame, inner, schedule.failed_phases)
     if outcome.status == "waiting":
-        raise WaitingForUser(outcome.reason, outcome.next_step, evaluation.pause_type or "interactive")
+        raise WaitingForUser(outcome.reason, outcome.next_step, schedule.pause_type or "interactive")
     if outcome.status != "completed":
         raise StepFailed(outcome.reason or f"{workflow.name} {outcome.status}", address, outcome.next_step)
     return dict(outcome.outputs)
