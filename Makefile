@@ -92,14 +92,14 @@ clean: ## remove the environments and the caches; runs/ stays
 	find engine tests bench docsite -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .venv/.installed: pyproject.toml
-	$(call install,.)
+	$(call install,.[outline])
 
 .venv/.installed-local: pyproject.toml
-	$(call install,.[local])
+	$(call install,.[local$(comma)outline])
 	@touch .venv/.installed
 
 .venv/.installed-dev: pyproject.toml
-	$(call install,.[local$(comma)dev])
+	$(call install,.[local$(comma)outline$(comma)dev])
 	@touch .venv/.installed .venv/.installed-local
 
 # The fuzzer has an environment of its own: it is large, and there is none for every Python.

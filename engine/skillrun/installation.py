@@ -29,6 +29,11 @@ def has_local_model() -> bool:
     return find_spec("xllamacpp") is not None
 
 
+def has_outlines() -> bool:
+    """Return whether the extra `outline`, which finds definitions in source code, is installed."""
+    return find_spec("tree_sitter") is not None
+
+
 def find_conflict() -> str:
     """Return a message about an installed distribution called `skillrun`; empty if there is none.
 

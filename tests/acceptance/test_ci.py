@@ -354,7 +354,7 @@ def test_the_action_uses_no_container_and_installs_the_requested_commit() -> Non
     runs = yaml.safe_load((TOP / "action.yml").read_text())["runs"]
     assert runs["using"] == "composite"
     scripts = [step["run"] for step in runs["steps"] if "run" in step]
-    assert any("pip install" in script and '"$GITHUB_ACTION_PATH"' in script for script in scripts)
+    assert any("pip install" in script and '"$GITHUB_ACTION_PATH[outline]"' in script for script in scripts)
     assert not any("${{" in script for script in scripts)  # an expression would run as code
 
 

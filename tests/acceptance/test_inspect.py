@@ -326,6 +326,9 @@ def test_without_a_key_and_the_local_model_doctor_and_a_run_suggest_a_fix(
     done = skillrun("doctor", "--json")
     missing = [one["what"] for one in done.json if one["state"] == "missing"]
     assert (done.code, missing) == (1, ["strong", "fast", "critic"])
+    (outlines,) = (one for one in done.json if one["what"] == "outlines")
+    assert (outlines["state"], outlines["text"]) == ("note", "not installed")
+    assert outlines["hint"].startswith("to show models what source files define: `")
     done = skillrun("greeting", "Ada", "--unattended")
     assert (done.code, "it is embedded:smollm2-135m, which needs xllamacpp" in done.err) == (1, True)
     assert "hint: set ANTHROPIC_API_KEY or OPENAI_API_KEY" in done.err

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -163,6 +164,26 @@ def test_the_start_of_a_run_names_the_readable_folder_and_the_withheld_files(clo
     assert line.startswith(f"reads: {folder}/src (withheld: .git; files that git ignores; ")
     assert ".env, " in line
     assert done.out.count("reads: ") == 1
+    assert "outlines" not in done.out + done.err
+
+
+def test_a_run_without_the_extra_warns_once_that_code_has_no_outlines(
+    clone: Call, skillrun: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "tree_sitter", None)
+    folder = clone(step="{id: seen, run: inner, with: {request: b}}")
+    (folder / "workflows" / "inner.md").write_text(
+        WORKFLOW.replace("name: look", "name: inner").replace("REPOSITORY", "src").replace("  look:\n", "  see:\n")
+    )
+    (folder / "skills" / "inner").mkdir()
+    (folder / "skills" / "inner" / "see.md").write_text(phase(AGENT))
+    done = skillrun("look", "hello", "--name", "it", *script(folder))
+    warning = "source files have no outlines: the extra `outline` is not installed; install it: "
+    lines = [line for line in (done.out + done.err).splitlines() if warning in line]
+    assert (done.code, len(lines), (done.out + done.err).count("reads: ")) == (0, 1, 2)
+    transcript = (folder / "runs" / "it" / ".run" / "transcript.ndjson").read_text().splitlines()
+    events = [event for event in map(json.loads, transcript) if warning in event.get("text", "")]
+    assert [(event["event"], event["level"]) for event in events] == [("Notice", "warn")]
 
 
 @pytest.mark.slow

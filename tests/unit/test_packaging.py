@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from skillrun.extensions.outline.grammars import _BY_EXTENSION
+
 ROOT = Path(__file__).parents[2]
 LIBRARY = ("workflows", "skills", "roles", "config", "starters")
 
@@ -69,7 +71,16 @@ def test_the_wheel_contains_nothing_else(wheel: dict[str, bytes]) -> None:
 def test_the_command_and_the_extras_are_declared(wheel: dict[str, bytes]) -> None:
     (entry_points,) = (body.decode() for name, body in wheel.items() if name.endswith("/entry_points.txt"))
     assert "skillrun = skillrun.cli.main:main" in entry_points
-    assert "local" in (metadata(wheel).get_all("Provides-Extra") or [])
+    assert {"local", "outline"} <= set(metadata(wheel).get_all("Provides-Extra") or [])
+
+
+def test_only_the_extra_outline_requires_the_grammars(wheel: dict[str, bytes]) -> None:
+    requirements = metadata(wheel).get_all("Requires-Dist") or []
+    grammars = {name.replace("_", "-") for name in {grammar.module for grammar in _BY_EXTENSION.values()}}
+    required = {line.partition(">=")[0]: line.partition(";")[2] for line in requirements if "tree-sitter" in line}
+    assert required == dict.fromkeys({"tree-sitter", *grammars}, " extra == 'outline'")
+    installations = {"Makefile": ".[outline]", "Dockerfile": "[workers,outline]", "docs/tutorial.md": "'.[outline]'"}
+    assert [name for name, text in installations.items() if text not in (ROOT / name).read_text()] == []
 
 
 @pytest.mark.row("N1")

@@ -21,7 +21,7 @@ from skillrun.cli.formatting import count_noun, format_columns
 from skillrun.cli.loading import cache_folder, exit_on_errors, open_catalogue, open_library, problems_for_display
 from skillrun.cli.output import Output
 from skillrun.cli.registry import RESERVED_NAMES
-from skillrun.installation import DISTRIBUTION, extra_hint, find_conflict, has_local_model
+from skillrun.installation import DISTRIBUTION, extra_hint, find_conflict, has_local_model, has_outlines
 from skillrun.library.library import Library
 from skillrun.models.catalogue import Catalogue
 from skillrun.models.entries import ResolvedModel
@@ -51,11 +51,11 @@ def doctor(runs: Path, json: bool) -> int:
     if conflict := find_conflict():
         steps = f"`{sys.executable} -m pip uninstall skillrun`, then install {DISTRIBUTION} with `--force-reinstall`"
         findings.append(Finding("warning", "packages", conflict, steps))
-    if has_local_model():
-        findings.append(Finding("ok", LOCAL, "installed"))
-    else:
-        findings.append(Finding("note", LOCAL, "not installed", f"to run a model without a key: {extra_hint('local')}"))
-    findings.append(_check_library_files(library))
+    findings += [
+        _check_extra(LOCAL, "local", has_local_model(), "to run a model without a key"),
+        _check_extra("outlines", "outline", has_outlines(), "to show models what source files define"),
+        _check_library_files(library),
+    ]
     if not library.problems.has_errors:
         try:
             findings += _check_models(open_catalogue(library), cache_folder())
@@ -69,6 +69,12 @@ def doctor(runs: Path, json: bool) -> int:
     out.line(format_columns(rows))
     out.data([asdict(finding) for finding in findings])
     return 1 if any(finding.state == "missing" for finding in findings) else 0
+
+
+def _check_extra(what: str, extra: str, is_installed: bool, purpose: str) -> Finding:
+    if is_installed:
+        return Finding("ok", what, "installed")
+    return Finding("note", what, "not installed", f"{purpose}: {extra_hint(extra)}")
 
 
 def _check_library_files(library: Library) -> Finding:

@@ -137,6 +137,7 @@ class Run:
     inline_address: str = ""  # the address of the step that runs this workflow inside another run
     parent_phase: PhaseRun | None = None  # the phase that contains the step at `inline_address`
     reported_folders: set[str] = field(default_factory=set)  # readable folders already reported to the user
+    has_warned_of_outlines: bool = False  # whether the user knows that source files have no outlines
     latest_prompts: dict[str, str] = field(default_factory=dict)  # keyed by address: latest fingerprint
     counted_calls: set[tuple[str, str]] = field(default_factory=set)  # address, fingerprint
     refusals: dict[str, ModelError] = field(default_factory=dict)  # keyed by model: the latest refusal

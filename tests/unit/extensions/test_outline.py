@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -338,6 +339,23 @@ def test_a_missing_grammar_package_is_named(tmp_path: Path, monkeypatch: pytest.
     missing = "the package tree-sitter-of-no-language is not installed"
     assert missing in ask(tmp_path, "Outline", path="a.py")
     assert ask(tmp_path, "Outline") == f"a.py (1 line): no outline, {missing}"
+
+
+def test_without_the_extra_code_has_no_outline_and_texts_have_headings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "tree_sitter", None)
+    monkeypatch.setattr(subprocess, "Popen", None)  # no process is started
+    (tmp_path / "a.md").write_text("# Title\n")
+    (tmp_path / "b.py").write_text("def b(): ...\n" * 3_000)
+    (tmp_path / "c.go").write_text("func c() {}\n")
+    outline = ask(tmp_path, "Outline").split("\n")
+    assert outline[:3] == ["./: b.py 3000, c.go 1", "a.md (1 line)", "  1 Title"]
+    reason = "outlines are not supported for `.go`, only for .md, .markdown, .mdx, .rst, .txt; use Read or Grep"
+    assert ask(tmp_path, "Outline", path="c.go") == f"error: `c.go` has 1 line and no outline: {reason}"
+    assert ask(tmp_path, "Grep", pattern="func c") == "c.go\n1:func c() {}"
+    *_, note = ask(tmp_path, "Read", path="b.py").split("\n")
+    assert note.startswith("(lines 1 to ")
 
 
 def test_the_parser_has_no_keys_and_ignores_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

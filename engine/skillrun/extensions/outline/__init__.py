@@ -1,1 +1,1 @@
-"""Outlines source code with tree-sitter. If its packages are not installed, only text files have outlines."""
+"""Outlines source code with tree-sitter. Without the extra `outline`, only text files have outlines."""

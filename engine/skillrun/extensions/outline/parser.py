@@ -18,6 +18,7 @@ from typing import Any, Final, Self
 
 from skillrun.extensions.outline import parser_process
 from skillrun.extensions.outline.grammars import SUFFIXES, Grammar, detect_grammar
+from skillrun.installation import has_outlines
 from skillrun.repository.definitions import Definition, NoOutline
 
 MAX_REPLY_BYTES: Final = 16_000_000
@@ -29,11 +30,11 @@ MAX_CRASHES: Final = 3  # after so many crashes, no process is started
 
 
 class DefinitionParser:
-    """Finds definitions until `deadline`, a time of the monotonic clock."""
-
-    suffixes = SUFFIXES
+    """Finds definitions until `deadline`, a time of the monotonic clock. Without the extra `outline`, it supports no
+    language."""
 
     def __init__(self, deadline: float) -> None:
+        self.suffixes = SUFFIXES if has_outlines() else ()
         self._deadline = deadline
         self._process: subprocess.Popen[bytes] | None = None
         self._crashes = 0
@@ -45,7 +46,7 @@ class DefinitionParser:
         self._stop()
 
     def supports(self, name: str, content: bytes) -> bool:
-        return detect_grammar(name, content) is not None
+        return bool(self.suffixes) and detect_grammar(name, content) is not None
 
     def definitions(self, name: str, content: bytes) -> list[Definition]:
         """Return the definitions in a file, in order. The file's language must be supported.

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from skillrun.events import Notice
+from skillrun.installation import extra_hint, has_outlines
 from skillrun.models.messages import ToolSpec
 from skillrun.runtime.frame import Frame
 from skillrun.runtime.run import PhaseRun, Run
@@ -135,7 +136,8 @@ def user_paths(run: Run) -> set[str]:
 
 
 def report_repository(run: Run, folder: str) -> None:
-    """Report once which folder models may read, and what is withheld. Raises SkillrunError if it cannot be opened."""
+    """Report once which folder models may read, what is withheld, and that source files have no outlines without the
+    extra `outline`. Raises SkillrunError if the folder cannot be opened."""
     if not folder or folder in run.reported_folders:
         return
     from skillrun.repository.readable_folder import one_line
@@ -146,6 +148,12 @@ def report_repository(run: Run, folder: str) -> None:
         some = f"; {len(names)} patterns of secret file names: {', '.join(names[:TOLD])}, …" if names else ""
         place = one_line(os.path.realpath(repository.tree.path))
         run.emit(Notice(f"reads: {place} (withheld: .git; files that git ignores{some})"))
+    if not has_outlines() and not run.outermost.has_warned_of_outlines:
+        run.outermost.has_warned_of_outlines = True
+        hint = extra_hint("outline")
+        run.emit(
+            Notice(f"source files have no outlines: the extra `outline` is not installed; install it: {hint}", "warn")
+        )
 
 
 def _outside_folder_hint(run: Run) -> str:
