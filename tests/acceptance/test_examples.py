@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from skillrun.checker.checker import check_library
-from skillrun.checker.rechecking import CheckedLibrary, recheck
+from skillrun.checker.checker import CheckedLibrary, check_library, recheck
 from skillrun.cli.registry import COMMANDS
 from skillrun.library.library import Library
 from skillrun.library.roots import search_path

@@ -5,18 +5,19 @@ Collects the problems of every file that the workflow uses. Works offline and ca
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
+from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, Final
 
 from skillrun.checker.absences import absent_fields
 from skillrun.checker.interfaces import check_declarations
 from skillrun.checker.lints import find_unread_inputs
 from skillrun.checker.names import PHASE_RECORD, SYSTEM_TEMPLATES, base_types, seats_type
-from skillrun.checker.program import CheckedProtocol, Program
-from skillrun.checker.question_steps import collect_questions
-from skillrun.checker.record_reads import RecordReads, collect_record_reads, warn_about_unread_fields
+from skillrun.checker.phase_effects import RecordReads, collect_record_reads, warn_about_unread_fields
+from skillrun.checker.program import CheckedProtocol, Program, collect_questions
 from skillrun.checker.scope import Scope
 from skillrun.checker.verbs.steps import check_material, check_steps
 from skillrun.checker.workflows import WorkflowCheck
@@ -30,7 +31,7 @@ from skillrun.library.secrets import check_secret_names
 from skillrun.library.settings import check_user_only_settings
 from skillrun.library.symbols import ScopeOwners, SymbolTable
 from skillrun.scoring.compaction import estimate_tokens
-from skillrun.syntax.diagnostics import ParsingStopped, Problems, Severity
+from skillrun.syntax.diagnostics import ParsingStopped, Problem, Problems, Severity
 from skillrun.syntax.source import Span
 from skillrun.types.fields import Field
 from skillrun.types.types import ANY, TEXT, identifier, label_type
@@ -287,3 +288,83 @@ def check_sizes(library: Library, limits: Mapping[str, Any], problems: Problems)
             problems.report(
                 Span(source, 0), "tokens", message, "split the file, or raise `token_lint`", SEVERITIES[crossed_limit]
             )
+
+
+@dataclass(frozen=True)
+class CheckedPart:
+    """The result of checking one workflow, or all files that no workflow uses.
+
+    `library` holds the files that the check read.
+    """
+
+    library: Library
+    used_names: frozenset[str]
+    symbols: SymbolTable
+    program: Program | None = None
+
+
+@dataclass(frozen=True)
+class CheckedLibrary:
+    """A library with its check results, keyed by workflow; the result for unused files has an empty key."""
+
+    library: Library
+    parts: Mapping[str, CheckedPart] = field(default_factory=lambda: MappingProxyType({}))
+
+    @property
+    def programs(self) -> dict[str, Program]:
+        """The programs of the workflows that could be read."""
+        return {name: part.program for name, part in self.parts.items() if part.program is not None}
+
+    @property
+    def problems(self) -> list[Problem]:
+        """All problems of all files."""
+        problems = Problems()
+        for library in (self.library, *(part.library for part in self.parts.values())):
+            for problem in library.problems:
+                problems.add(problem)
+        return list(problems)
+
+
+class CheckOutdated(Exception):
+    """The library has changed again, so this check is outdated."""
+
+
+def recheck(
+    library: Library,
+    commands: Collection[str],
+    earlier: CheckedLibrary | None = None,
+    is_outdated: Callable[[], bool] = lambda: False,
+) -> CheckedLibrary:
+    """Check the library, reusing the results of the earlier check for parts that read no changed file.
+
+    Raises CheckOutdated as soon as `is_outdated` returns true.
+    """
+    earlier_parts: Mapping[str, CheckedPart] = earlier.parts if earlier is not None else {}
+    parts: dict[str, CheckedPart] = {}
+    for name in library.names("workflows"):
+        part = earlier_parts.get(name)
+        if part is None or not library.matches(part.library):
+            if is_outdated():
+                raise CheckOutdated
+            part = _check_workflow(library.fork(), name, commands)
+        parts[name] = part
+    used_names = frozenset(name for part in parts.values() for name in part.used_names)
+    errors = any(part.library.problems.has_errors for part in parts.values())
+    parts[""] = _check_unused_files(library.fork(), used_names, has_errors=errors)
+    return CheckedLibrary(library, parts)
+
+
+def _check_workflow(library: Library, name: str, commands: Collection[str]) -> CheckedPart:
+    symbols = SymbolTable()
+    checker = Checker(library, commands, symbols=symbols)
+    program = checker.check_workflow(name)
+    checker.warn_about_unused_inputs()
+    return CheckedPart(library, checker.used_names, symbols, program)
+
+
+def _check_unused_files(library: Library, used_names: frozenset[str], *, has_errors: bool) -> CheckedPart:
+    symbols = SymbolTable()
+    checker = Checker(library, used_names=used_names, has_errors=has_errors, symbols=symbols)
+    checker.check_unused_files()
+    checker.finish()
+    return CheckedPart(library, used_names, symbols)

@@ -1,4 +1,4 @@
-"""Checks declarations and the values passed for them: inputs, state, members, seats and `with`."""
+"""Checks declarations, the values passed for them (inputs, state, members, seats and `with`), and config values."""
 
 from __future__ import annotations
 
@@ -7,17 +7,20 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final, cast
 
+from jinja2 import nodes
+
 from skillrun.checker.comparisons import KINDS
-from skillrun.checker.config_checks import locate_config_value
+from skillrun.checker.facts import fact, path_nodes
 from skillrun.checker.names import MEMBER, VARIANT, fields_type
 from skillrun.checker.scope import ReferenceChecker, Scope
-from skillrun.definitions.definitions import Protocol, Step
-from skillrun.library.configuration import duplicate_spans
+from skillrun.definitions.definitions import Check, Protocol, Step
+from skillrun.library.configuration import MODES, duplicate_spans
 from skillrun.library.lookups import Settings
 from skillrun.library.symbols import ScopeOwners, library_path
-from skillrun.syntax import source as nodes
-from skillrun.syntax.diagnostics import Problems, suggest
-from skillrun.templates.expressions import Template, Value
+from skillrun.syntax import source
+from skillrun.syntax.diagnostics import suggest
+from skillrun.syntax.source import Span
+from skillrun.templates.expressions import RenderError, Template, Value
 from skillrun.types.fields import Field, coerce, literal_error
 from skillrun.types.picoschema import find_templates
 from skillrun.types.types import ANY, Type, identifier, record
@@ -26,16 +29,6 @@ _EXPECTED: Final = {
     "list": "a list", "record": "a record", "number": "a number", "boolean": "true or false", "text": "text",
 }  # fmt: skip
 _NOTATION: Final = re.compile(r"[?(].*", re.DOTALL)
-
-
-def check_initial_values(state: Iterable[Field], problems: Problems) -> None:
-    """Report variables without an initial value."""
-    for field in state:
-        if field.required:
-            message = f"`{field.name}` has no initial value"
-            optional = f"{field.name}?{'(array)' if field.is_list else ''}: …"
-            hint = f"add a `default:`, or write `{optional}` if it is absent until a phase sets it"
-            problems.report(field.span, "missing-default", message, hint)
 
 
 def member_type(members: Type) -> Type:
@@ -63,7 +56,7 @@ def _check_references(scope: Scope, kind: str, value: Value, type_: Type) -> Non
                 lookup(reference, span)
 
 
-def _reference_lookup(scope: Scope, kind: str) -> Callable[[str, nodes.Span], None] | None:
+def _reference_lookup(scope: Scope, kind: str) -> Callable[[str, Span], None] | None:
     """Return the function that checks a member or model; None for values of another kind."""
     return {"member": scope.lookups.check_member, "model": scope.lookups.check_model}.get(kind)
 
@@ -176,7 +169,7 @@ def _accepts_type(expected: Type, given: Type) -> bool:
 
 def check_declarations(
     checker: ReferenceChecker,
-    document: nodes.Document,
+    document: source.Document,
     label: str,
     fields: tuple[Field, ...],
     settings: Settings,
@@ -185,7 +178,7 @@ def check_declarations(
 ) -> Type:
     """Check declared inputs or state, and return their record type; an invalid field has the type `any`.
 
-    The names that the declarations read are added to `reads`.
+    `label` is `inputs` or `state`. The names that the declarations read are added to `reads`.
     """
     names = {"config": settings.config, "inputs": inputs or fields_type(fields, label)}
     scope = Scope(
@@ -196,6 +189,10 @@ def check_declarations(
         field.name: scope.infer(field.item.choices) for field in fields if isinstance(field.item.choices, Template)
     }
     for field in fields:
+        if label == "state" and field.required:
+            optional = f"{field.name}?{'(array)' if field.is_list else ''}: …"
+            hint = f"add a `default:`, or write `{optional}` if it is absent until a phase sets it"
+            scope.report(field.span, "missing-default", f"`{field.name}` has no initial value", hint)
         if field.name in choices and choices[field.name].kind in ("text", "number", "boolean"):
             template, kind = cast("Template", field.item.choices), KINDS[choices[field.name].kind]
             scope.report(template.text.at(0), "enum", f"`values` of `{field.name}` is {kind}", "expected a list")
@@ -209,24 +206,71 @@ def check_declarations(
         reads |= scope.reads
     types = fields_type(fields, label, choices).fields
     node = document.frontmatter.get(label)
-    kinds = {identifier(field.name): field.item.word for field in fields}
-    declarations: dict[str, nodes.Node] = {}
-    if isinstance(node, nodes.Mapping):
-        declarations = {identifier(_NOTATION.sub("", key)): entry.value for key, entry in node.entries.items()}
+    entries = node.entries if isinstance(node, source.Mapping) else {}
+    declarations = {identifier(_NOTATION.sub("", key)): entry.value for key, entry in entries.items()}
+    words = {identifier(field.name): field.item.word for field in fields}
     for name, declaration in declarations.items():
-        if name in types and isinstance(declaration, nodes.Mapping):
-            _check_choices(checker, types[name], declaration)
-            fallback = declaration.get("fallback")
-            if isinstance(fallback, nodes.Scalar) and (lookup := _reference_lookup(scope, kinds.get(name, ""))):
-                lookup(str(fallback.value), fallback.span)
+        if name not in types or not isinstance(declaration, source.Mapping):
+            continue
+        known = [str(value) for value in types[name].values or ()] if types[name].tunable else []
+        for key in ("default", "fallback"):  # a literal must be among the `values` that a template computes
+            value = declaration.get(key)
+            literal = value.value if isinstance(value, source.Scalar) and isinstance(value.value, str) else ""
+            if value is not None and known and literal not in ("", *known) and "{{" not in literal:
+                scope.report(value.span, "default", f"`{key}` is `{literal}`", suggest(literal, known))
+        fallback = declaration.get("fallback")
+        if isinstance(fallback, source.Scalar) and (lookup := _reference_lookup(scope, words.get(name, ""))):
+            lookup(str(fallback.value), fallback.span)
     return record({**dict.fromkeys(declarations, ANY), **types}, label)
 
 
-def _check_choices(checker: ReferenceChecker, type_: Type, declaration: nodes.Mapping) -> None:
-    """Report a literal `default` or `fallback` that is not among the `values` that a template computes."""
-    known = [str(value) for value in type_.values or ()] if type_.tunable else []
-    for name in ("default", "fallback"):
-        node = declaration.get(name)
-        literal = node.value if isinstance(node, nodes.Scalar) and isinstance(node.value, str) else ""
-        if node is not None and known and literal not in ("", *known) and "{{" not in literal:
-            checker.problems.report(node.span, "default", f"`{name}` is `{literal}`", suggest(literal, known))
+def check_config(checker: ReferenceChecker, checks: tuple[Check, ...], settings: Settings) -> None:
+    """Report each check that fails, at the config value that it reads.
+
+    If several layers set the value, it is reported in the strongest one.
+    """
+    problems = checker.problems
+    for check in checks:
+        problem_count = len(list(problems))
+        scope = Scope(
+            checker, settings, {"config": settings.config}, problems, owners=ScopeOwners(config=settings.name)
+        )
+        scope.record_view(check.span, "")
+        scope.check_condition(check.must)
+        if check.say is not None:
+            scope.infer_required_value(check.say, "say")
+        if check.must is None or check.say is None or settings.data is None or len(list(problems)) > problem_count:
+            continue
+        for mode, data in (("", settings.data), *settings.modes.items()):
+            names = {"config": data}
+            try:
+                if not check.must.render(names):
+                    place = locate_config_value(check.must, settings, mode) or check.span
+                    problems.report(place, "check", str(check.say.evaluate(names)))
+                    break
+            except RenderError as error:
+                problems.report(check.span, "check", f"this check cannot be evaluated: {error.message}")
+                break
+
+
+def locate_config_value(template: Template, settings: Settings, mode: str = "") -> Span | None:
+    """Return the location of a config value that the expression reads; None if no file sets any of them.
+
+    Searches the strongest file first, and in each file the values of the mode before the other values.
+    """
+    inner: set[int] = set()
+    paths: list[list[str]] = []  # the longest paths below `config`, in source order
+    for node in path_nodes(template.expression) if template.expression is not None else ():
+        if isinstance(node, nodes.Getattr | nodes.Getitem) and id(node) not in inner:
+            inner.update(map(id, path_nodes(node)))
+            owner, *path = fact(node).path or ("",)
+            paths += [path] if owner == "config" and path else []
+    for layer in settings.layers:
+        for path in (*([MODES, identifier(mode), *path] for path in paths if mode), *paths):
+            value: source.Node | None = layer
+            for name in path:
+                entries = value.entries if isinstance(value, source.Mapping) else {}
+                value = next((entry.value for key, entry in entries.items() if identifier(key) == name), None)
+            if value is not None:
+                return value.span
+    return None

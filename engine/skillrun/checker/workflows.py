@@ -9,16 +9,13 @@ from itertools import permutations
 from typing import Final
 
 from skillrun.checker.absences import absent_fields, absent_outputs, absent_phases
-from skillrun.checker.config_checks import check_config
-from skillrun.checker.expression_types import HISTORY, SUMMARY_READ
 from skillrun.checker.facts import conjuncts
-from skillrun.checker.interfaces import check_declarations, check_initial_values
-from skillrun.checker.lints import find_unread_inputs
+from skillrun.checker.inference import HISTORY, SUMMARY_READ
+from skillrun.checker.interfaces import check_config, check_declarations
+from skillrun.checker.lints import RoundPart, find_unread_inputs, nested_steps, warn_about_unchanging_rounds
 from skillrun.checker.names import base_types, history_type, phase_type
 from skillrun.checker.phase_effects import PhaseEffects, artifacts, check_parallel, collect_effects
-from skillrun.checker.program import NestedCall, QuestionStep
-from skillrun.checker.question_steps import collect_questions
-from skillrun.checker.rounds import RoundPart, nested_steps, warn_about_unchanging_rounds
+from skillrun.checker.program import NestedCall, QuestionStep, collect_questions
 from skillrun.checker.scope import PhaseContext, ReferenceChecker, Scope
 from skillrun.checker.verbs.steps import check_material, check_step, check_steps
 from skillrun.definitions.definitions import Phase, PhaseUse, Reference, Step, Workflow
@@ -66,7 +63,6 @@ class WorkflowCheck:
         state = check_declarations(
             checker, workflow.document, "state", workflow.state, settings, inputs, self._names_read
         )
-        check_initial_values(workflow.state, self.problems)
         self._base = base_types(inputs, state, settings.config, settings.features)
         modes = (state.fields.get("mode") or inputs.fields.get("mode") or ANY).values
         for layer in settings.layers if modes is not None else ():

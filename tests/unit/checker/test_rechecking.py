@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from skillrun.checker.checker import check_library
-from skillrun.checker.rechecking import CheckedLibrary, CheckOutdated, recheck
+from skillrun.checker.checker import CheckedLibrary, CheckOutdated, check_library, recheck
 from skillrun.library.library import Library
 from skillrun.library.roots import Root, package_library
 

@@ -10,13 +10,10 @@ from skillrun.checker.facts import facts_if_false, mentions_name
 from skillrun.checker.interfaces import member_type
 from skillrun.checker.names import REMEMBERS
 from skillrun.checker.scope import Scope
-from skillrun.checker.verbs.each import check_each
-from skillrun.checker.verbs.files import check_find, check_read, check_write
-from skillrun.checker.verbs.flow import check_goto, check_repeat, check_run
-from skillrun.checker.verbs.members import check_agent, check_panel
-from skillrun.checker.verbs.questions import check_ask
+from skillrun.checker.verbs.flow import check_each, check_goto, check_repeat, check_run
+from skillrun.checker.verbs.members import check_agent, check_ask, check_panel
 from skillrun.checker.verbs.results import Types, check_kind
-from skillrun.checker.verbs.values import check_decide, check_set
+from skillrun.checker.verbs.values import check_decide, check_find, check_read, check_set, check_write
 from skillrun.definitions.definitions import Step
 from skillrun.definitions.verbs import VERBS
 from skillrun.templates.expressions import Value

@@ -17,7 +17,7 @@ from pygls.exceptions import FeatureRequestError, JsonRpcException, JsonRpcInter
 from pygls.lsp.server import LanguageServer
 from pygls.uris import from_fs_path, to_fs_path
 
-from skillrun.checker.rechecking import CheckOutdated
+from skillrun.checker.checker import CheckOutdated
 from skillrun.extensions.lsp.diagnostics import build_diagnostic, name_range
 from skillrun.extensions.lsp.positions import Position, to_client_range
 from skillrun.extensions.lsp.workspace import Workspace, find_project

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from skillrun.checker.checker import CheckedLibrary, CheckedPart, recheck
 from skillrun.checker.program import Program
-from skillrun.checker.rechecking import CheckedLibrary, CheckedPart, recheck
 from skillrun.extensions.lsp.symbol_index import SymbolIndex
 from skillrun.extensions.testing.case_reader import CaseFile, case_files, is_case_file
 from skillrun.extensions.testing.checking import case_problems

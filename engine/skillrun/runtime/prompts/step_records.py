@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any, Final
 
-from skillrun.checker.record_reads import is_read, step_key
+from skillrun.checker.phase_effects import is_read, step_key
 from skillrun.definitions.definitions import Step, strip_markers
 from skillrun.definitions.verbs import RECORD_KEYS
 from skillrun.runtime.errors import StepFailed

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from skillrun.checker.checker import check_library
-from skillrun.checker.rechecking import CheckedLibrary, recheck
+from skillrun.checker.checker import CheckedLibrary, check_library, recheck
 from skillrun.extensions.lsp.symbol_index import SymbolIndex
 from skillrun.library.library import Library
 from skillrun.library.roots import search_path

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from skillrun.checker.rechecking import recheck
+from skillrun.checker.checker import recheck
 from skillrun.extensions.lsp.declarations import list_declarations
 from skillrun.extensions.lsp.references import file_symbol, find_definitions, find_references, symbols_at
 from skillrun.extensions.lsp.renames import RenameEdit, RenameRefused, rename
