@@ -21,7 +21,7 @@ from skillrun.checker.program import CheckedProtocol, Program, collect_questions
 from skillrun.checker.scope import Scope
 from skillrun.checker.verbs.steps import check_material, check_steps
 from skillrun.checker.workflows import WorkflowCheck
-from skillrun.definitions.definitions import Phase, PhaseUse, Step
+from skillrun.definitions.definitions import Phase, Step
 from skillrun.definitions.parse import check_kind
 from skillrun.definitions.verbs import LOOKUP, TOOLS
 from skillrun.library.library import Library
@@ -110,10 +110,10 @@ class Checker:
             self._protocols[name, settings] = self._check_protocol(name, settings, (*callers, name))
         return self._protocols[name, settings]
 
-    @property
-    def used_names(self) -> frozenset[str]:
-        """The phases and protocols that workflows use, named by their path below `skills/`."""
-        return frozenset(self._used_names)
+    def checked_part(self, program: Program | None = None) -> CheckedPart:
+        """Return the result of a check that collects symbols."""
+        assert self.lookups.symbols is not None
+        return CheckedPart(self.library, frozenset(self._used_names), self.lookups.symbols, program)
 
     def check_unused_files(self) -> None:
         """Check all configs, roles and skills, including those that no workflow uses."""
@@ -224,49 +224,32 @@ class Checker:
             span = node.span if node is not None else workflow.document.frontmatter.span
             self.problems.report(span, "name", f"`{name}` is a command of skillrun", "give the workflow another name")
         settings = self.lookups.settings(workflow)
-        phases = {use.name: phase for use in workflow.phases.values() if (phase := self._load_phase(use)) is not None}
+        phases: dict[str, Phase] = {}
+        for use in workflow.phases.values():
+            self._used_names.add(use.skill)
+            is_phase = self.lookups.is_kind(use.skill, use.value_span("skill"), "phase")
+            if is_phase and (phase := self.library.phase(use.skill)) is not None:
+                phases[use.name] = phase
         check = WorkflowCheck(self, workflow, settings, phases)
         check.run()
         self._unused_inputs += check.unused_inputs
         if check.phases.keys() != workflow.phases.keys():
             return None
-        engine = self.lookups.config("skillrun").data or {}
         runs = {step.text for phase in check.phases.values() for step in phase.walk() if step.verb == "run"}
         inline = {other: program for other in sorted(runs) if (program := self._programs.get(other)) is not None}
-        return Program(
-            workflow,
-            check.phases,
-            settings.data or {},
-            engine,
-            self.library,
-            check.reads(),
-            inline,
-            check.summarized_phases(),
-            check.history_phases(),
-            self._collect_record_reads(check),
-            check.can_record(),
-            check.question_steps,
-            frozenset(check.all_names_read),
-            settings.modes,
-        )
+        engine = self.lookups.config("skillrun").data or {}
+        return check.build_program(engine, inline, self._collect_record_reads(check))
 
     def _collect_record_reads(self, check: WorkflowCheck) -> RecordReads:
         """Return which fields of step records are read, and warn of unread fields in phases."""
         files: list[tuple[Iterable[Step], AbstractSet[str]]] = [((), check.top_reads)]
-        files += [(list(check.steps(name)), trace.reads) for name, trace in check.effects.items()]
-        files += [
-            (checked.protocol.walk(), checked.reads) for checked in self._protocols.values() if checked is not None
-        ]
+        files += [(list(check.steps(name)), effects.reads) for name, effects in check.effects.items()]
+        protocols = [checked for checked in self._protocols.values() if checked is not None]
+        files += [(checked.protocol.walk(), checked.reads) for checked in protocols]
         read = collect_record_reads(files)
         for phase in check.phases.values() if not self.problems.has_errors else ():
             warn_about_unread_fields(phase.walk(), read, self.library, self.problems)
         return read
-
-    def _load_phase(self, use: PhaseUse) -> Phase | None:
-        self._used_names.add(use.skill)
-        return (
-            self.library.phase(use.skill) if self.lookups.is_kind(use.skill, use.value_span("skill"), "phase") else None
-        )
 
 
 SEVERITIES: Final[Mapping[str, Severity]] = {"error": "error", "warn": "warning"}
@@ -346,25 +329,15 @@ def recheck(
         if part is None or not library.matches(part.library):
             if is_outdated():
                 raise CheckOutdated
-            part = _check_workflow(library.fork(), name, commands)
+            checker = Checker(library.fork(), commands, symbols=SymbolTable())
+            program = checker.check_workflow(name)
+            checker.warn_about_unused_inputs()
+            part = checker.checked_part(program)
         parts[name] = part
     used_names = frozenset(name for part in parts.values() for name in part.used_names)
-    errors = any(part.library.problems.has_errors for part in parts.values())
-    parts[""] = _check_unused_files(library.fork(), used_names, has_errors=errors)
-    return CheckedLibrary(library, parts)
-
-
-def _check_workflow(library: Library, name: str, commands: Collection[str]) -> CheckedPart:
-    symbols = SymbolTable()
-    checker = Checker(library, commands, symbols=symbols)
-    program = checker.check_workflow(name)
-    checker.warn_about_unused_inputs()
-    return CheckedPart(library, checker.used_names, symbols, program)
-
-
-def _check_unused_files(library: Library, used_names: frozenset[str], *, has_errors: bool) -> CheckedPart:
-    symbols = SymbolTable()
-    checker = Checker(library, used_names=used_names, has_errors=has_errors, symbols=symbols)
+    has_errors = any(part.library.problems.has_errors for part in parts.values())
+    checker = Checker(library.fork(), used_names=used_names, has_errors=has_errors, symbols=SymbolTable())
     checker.check_unused_files()
     checker.finish()
-    return CheckedPart(library, used_names, symbols)
+    parts[""] = checker.checked_part()
+    return CheckedLibrary(library, parts)

@@ -42,7 +42,8 @@ def warn_about_placeholders(
     if not known or not any(sign in text for sign in "{<$"):
         return
     code: list[tuple[int, int]] | None = None
-    for start, part in _plain_text_parts(template):
+    parts = template.tree.find_all(nodes.TemplateData) if not template.is_constant else ()
+    for start, part in [(data.lineno, data.data) for data in parts] if not template.is_constant else [(0, text)]:
         for match in _PLACEHOLDER.finditer(part):
             name = next(group for group in match.groups() if group)
             replacement = known.get(identifier(name))
@@ -58,7 +59,7 @@ def warn_about_placeholders(
 
 def find_printed_replies(template: Template) -> Iterator[Span]:
     """Yield the location of each call of `others(…)` that a section prints."""
-    for output in template.tree.find_all(nodes.Output) if template.mentions_name("others") else ():
+    for output in template.tree.find_all(nodes.Output) if template.mentions_any("others") else ():
         pending: list[nodes.Node] = list(output.nodes)
         while pending:
             match pending.pop():
@@ -73,14 +74,6 @@ def find_printed_replies(template: Template) -> Iterator[Span]:
 def find_unread_inputs(inputs: Iterable[Field], reads: Collection[str]) -> list[Field]:
     """Return the inputs that are not in `reads`. The entry `inputs.*` means that all inputs are read."""
     return [field for field in inputs if not {"inputs.*", f"inputs.{identifier(field.name)}"} & {*reads}]
-
-
-def _plain_text_parts(template: Template) -> Iterator[tuple[int, str]]:
-    """Yield each part of the text outside of template tags, with its offset."""
-    if template.is_constant:
-        yield 0, template.text.value
-    else:
-        yield from ((data.lineno, data.data) for data in template.tree.find_all(nodes.TemplateData))
 
 
 def only_calls_models(steps: Collection[Step]) -> bool:
@@ -101,20 +94,13 @@ def is_unchanging_loop(steps: Iterable[Step], texts: Iterable[Template]) -> bool
         return False
     bound = {"pass", "run", "others", "bank", "history"} | {identifier(step.id) for step in inner_steps if step.id}
     bound |= {identifier(step.item) for step in inner_steps if step.verb == "each"}
-    for step in inner_steps:
-        if step.verb == "set" and step.main is not None:
-            names = {identifier(name) for name in step.main.entries or {}}
-            bound |= names | {"state", "features", *(["config"] if "mode" in names else [])}
+    if assigned := {name for step in inner_steps for name in step.assignments}:
+        bound |= assigned | {"state", "features", *(["config"] if "mode" in assigned else [])}
     conditions = [step.when for step in inner_steps if step.when is not None]
     asking = (step for step in inner_steps if step.verb in MODEL_VERBS)
     values = (value for step in asking for value in (step.main, *step.values.values()) if value is not None)
     templates = [*texts, *conditions, *(template for value in values for template in value.templates())]
-    return not any(_reads_any(template, bound) for template in templates)
-
-
-def _reads_any(template: Template, names: set[str]) -> bool:
-    names_read = template.tree.find_all(nodes.Name) if not template.is_constant else ()
-    return any(node.name in names for node in names_read)
+    return not any(template.mentions_any(*bound) for template in templates)
 
 
 _HINT: Final = "read `history` or a variable set in the round; or use `fresh: true` to call the models again"
@@ -169,12 +155,7 @@ def _may_change(parts: Collection[RoundPart]) -> bool:
     if not only_calls_models(steps) or any("fresh" in step.values for step in steps):
         return True
     reads = frozenset[str]().union(*(part.reads for part in parts))
-    names = {
-        identifier(name)
-        for step in steps
-        if step.verb == "set" and step.main is not None
-        for name in step.main.entries or {}
-    }
+    names = {name for step in steps for name in step.assignments}
     changing = {HISTORY, *(f"state.{name}" for name in names), *(["state.*"] if names else [])}
     owners = {"run", *(("config", "features") if "mode" in names else ())}
     return any(read in changing or read.split(".")[0] in owners for read in reads)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from itertools import combinations, permutations
 from typing import Final
 
-from skillrun.definitions.definitions import Phase, Step, Workflow
+from skillrun.definitions.definitions import Step, Workflow
 from skillrun.definitions.verbs import RECORD_KEYS
 from skillrun.library.library import Library
 from skillrun.syntax.diagnostics import Problems
@@ -27,18 +27,6 @@ class PhaseEffects:
     reads: frozenset[str]
     writes: Mapping[str, Step]
     certain_writes: frozenset[str]
-
-
-def collect_effects(
-    phase: Phase, reads: set[str], writes: Mapping[str, Step], certain_writes: Collection[str]
-) -> PhaseEffects:
-    sets = {
-        identifier(name): value
-        for step in phase.walk()
-        if step.verb == "set" and step.main is not None
-        for name, value in (step.main.entries or {}).items()
-    }
-    return PhaseEffects(sets, frozenset(reads), writes, frozenset(certain_writes) & writes.keys())
 
 
 def check_parallel(workflow: Workflow, effects: Mapping[str, PhaseEffects], problems: Problems) -> None:
@@ -67,31 +55,21 @@ def check_parallel(workflow: Workflow, effects: Mapping[str, PhaseEffects], prob
                     report(effects[setter].sets[name], setter, reader, what)
 
 
-@dataclass(frozen=True)
-class Artifact:
-    """A file that a step writes.
+def artifacts(
+    steps: tuple[Step, ...], skipping: frozenset[str], *, certain: bool = True
+) -> Iterator[tuple[Step, bool]]:
+    """Yield the steps that write an artifact, and whether it is always written. Called protocols and workflows are left
+    out.
 
-    A computed path has no `path`; `certain` tells whether the file is always written.
-    """
-
-    path: str | None
-    step: Step
-    certain: bool
-
-
-def artifacts(steps: tuple[Step, ...], skipped: frozenset[str], *, certain: bool = True) -> Iterator[Artifact]:
-    """Yield the artifacts that the steps write, without the artifacts of called protocols and workflows.
-
-    `skipped` holds the names of the breakers whose action is to skip.
+    `skipping` holds the names of the breakers whose action is to skip.
     """
     for step in steps:
-        is_always_written = certain and step.when is None and step.otherwise is None and step.retry not in skipped
-        if (value := step.artifact) is not None:
-            path = value.literal
-            yield Artifact(path if isinstance(path, str) else None, step, is_always_written)
-        yield from artifacts(step.steps, skipped, certain=is_always_written)
+        is_always_written = certain and step.when is None and step.otherwise is None and step.retry not in skipping
+        if step.artifact is not None:
+            yield step, is_always_written
+        yield from artifacts(step.steps, skipping, certain=is_always_written)
         if step.otherwise is not None:
-            yield from artifacts((step.otherwise,), skipped, certain=False)
+            yield from artifacts((step.otherwise,), skipping, certain=False)
 
 
 RECORD_FIELD: Final = "record"  # the field of a step's result that holds the record
@@ -113,34 +91,17 @@ def collect_record_reads(files: Iterable[tuple[Iterable[Step], AbstractSet[str]]
     step of the file, such as an item of a list of replies, it counts as read for every step, because replies are passed
     between files.
     """
-    file_reads = [(_recording_steps(steps), _record_fields(reads), reads) for steps, reads in files]
-    shared_fields = {
-        field
-        for asking, by_name, _ in file_reads
-        for name, fields in by_name.items()
-        if name not in asking
-        for field in fields
-    }
-    return {
-        step_key(step): shared_fields | by_name.get(name, set()) | ({"*"} if f"{name}.*" in reads else set())
-        for asking, by_name, reads in file_reads
-        for name, step in asking.items()
-    }
-
-
-def _recording_steps(steps: Iterable[Step]) -> dict[str, Step]:
-    return {identifier(step.id): step for step in steps if step.record and step.id}
-
-
-def _record_fields(reads: AbstractSet[str]) -> dict[str, set[str]]:
-    """Return the record fields that are read, keyed by the name from which they are read."""
-    fields: dict[str, set[str]] = {}
-    for path in reads:
-        name, _, rest = path.partition(".")
-        first, _, field = rest.partition(".")
-        if first == RECORD_FIELD:
-            fields.setdefault(name, set()).add(field or "*")
-    return fields
+    own_fields: dict[str, set[str]] = {}
+    shared_fields: set[str] = set()
+    for steps, reads in files:
+        recording = {identifier(step.id): step for step in steps if step.record and step.id}
+        for name, step in recording.items():
+            own_fields[step_key(step)] = {"*"} if f"{name}.*" in reads else set()
+        for name, first, *rest in (path.split(".", 2) for path in reads if "." in path):
+            if first == RECORD_FIELD:
+                fields = own_fields[step_key(recording[name])] if name in recording else shared_fields
+                fields.add(rest[0] if rest else "*")
+    return {key: fields | shared_fields for key, fields in own_fields.items()}
 
 
 def is_read(name: str, fields: AbstractSet[str]) -> bool:

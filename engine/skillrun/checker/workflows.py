@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from itertools import permutations
-from typing import Final
+from typing import Any, Final
 
 from skillrun.checker.absences import absent_fields, absent_outputs, absent_phases
 from skillrun.checker.facts import conjuncts
@@ -14,11 +14,11 @@ from skillrun.checker.inference import HISTORY, SUMMARY_READ
 from skillrun.checker.interfaces import check_config, check_declarations
 from skillrun.checker.lints import RoundPart, find_unread_inputs, nested_steps, warn_about_unchanging_rounds
 from skillrun.checker.names import base_types, history_type, phase_type
-from skillrun.checker.phase_effects import PhaseEffects, artifacts, check_parallel, collect_effects
-from skillrun.checker.program import NestedCall, QuestionStep, collect_questions
+from skillrun.checker.phase_effects import PhaseEffects, RecordReads, artifacts, check_parallel
+from skillrun.checker.program import NestedCall, Program, QuestionStep, collect_questions
 from skillrun.checker.scope import PhaseContext, ReferenceChecker, Scope
 from skillrun.checker.verbs.steps import check_material, check_step, check_steps
-from skillrun.definitions.definitions import Phase, PhaseUse, Reference, Step, Workflow
+from skillrun.definitions.definitions import Phase, PhaseUse, Step, Workflow
 from skillrun.definitions.verbs import SUMMARY_KEYS
 from skillrun.library.configuration import check_modes
 from skillrun.library.lookups import Settings
@@ -67,7 +67,7 @@ class WorkflowCheck:
         modes = (state.fields.get("mode") or inputs.fields.get("mode") or ANY).values
         for layer in settings.layers if modes is not None else ():
             check_modes(layer, modes or (), self.problems)
-        self.preamble_reads: frozenset[str] = frozenset()
+        self._preamble_reads: frozenset[str] = frozenset()
         self.top_reads: frozenset[str] = frozenset()
         self._types: dict[str, Type] = dict.fromkeys(workflow.phases, ANY)
         breakers = settings.part("breakers").items()
@@ -81,19 +81,30 @@ class WorkflowCheck:
         }
 
     def run(self) -> None:
-        for use in self.workflow.phases.values():
+        workflow, problems = self.workflow, self.problems
+        for use in workflow.phases.values():
             for after, span in use.after.items():
                 self.checker.lookups.add_reference(span, "phase", self.path, after)
-        for name in order_phases(self.workflow, self.problems):
+        for name in order_phases(workflow, problems):
             if name in self.phases:
-                self._check_phase(self.workflow.phases[name], self.phases[name])
-        check_config(self.checker, self.workflow.checks, self.settings)
+                self._check_phase(workflow.phases[name], self.phases[name])
+        check_config(self.checker, workflow.checks, self.settings)
         self._check_workflow_material()
-        check_parallel(self.workflow, self.effects, self.problems)
+        check_parallel(workflow, self.effects, problems)
         self._check_workflow_file()
-        self._collect_unused_inputs()
+        if self.phases.keys() == workflow.phases.keys():
+            request = workflow.first_input  # is in every prompt
+            known = {"mode"} if self.settings.part("features") else set()
+            optional = [input_ for input_ in workflow.inputs if input_ is not request and input_.name not in known]
+            self.unused_inputs += find_unread_inputs(optional, self._names_read)
         self._warn_about_overwrites()
-        self._warn_about_rounds()
+        if not problems.has_errors and self.effects.keys() == workflow.phases.keys():
+            parts = {}
+            for name, effects in self.effects.items():
+                steps = (*self.steps(name), *nested_steps(self.question_steps[name]))
+                reads = effects.reads | self.transitive_reads[name] | self._preamble_reads
+                parts[name] = RoundPart(self.phases[name].steps, steps, reads)
+            warn_about_unchanging_rounds(workflow, parts, problems)
         self.all_names_read |= self._names_read
 
     @property
@@ -101,21 +112,40 @@ class WorkflowCheck:
         """The path of the workflow's file in the library."""
         return f"workflows/{self.workflow.name}.md"
 
-    def _scope_owners(self, steps: str = "") -> ScopeOwners:
-        """Return the files that define the names in a file of steps, or in the workflow's own file."""
-        givers: dict[str, tuple[str, ...]] = {
+    def _scope(self, names: dict[str, Type], steps: str = "") -> Scope:
+        """Return the scope of a file of steps, or of the workflow's own file."""
+        phase_files: dict[str, tuple[str, ...]] = {
             f"phases.{use.name}": (f"skills/{use.skill}.md",) for use in self.workflow.phases.values()
         }
-        return ScopeOwners(steps, self.path, self.settings.name, givers)
+        owners = ScopeOwners(steps, self.path, self.settings.name, phase_files)
+        return Scope(self.checker, self.settings, names, self.problems, owners=owners, absences=dict(self._absences))
 
-    def reads(self) -> dict[str, frozenset[str]]:
-        """Return the phases that each phase reads."""
+    def build_program(
+        self, engine: Mapping[str, Any], inline: Mapping[str, Program], record_reads: RecordReads
+    ) -> Program:
+        """Return the checked workflow. All of its phases must be known."""
         names = {f"phases.{identifier(name)}": name for name in self.workflow.phases}
-        return {
-            name: frozenset(names[path] for path in trace.reads & names.keys()) for name, trace in self.effects.items()
-        }
+        return Program(
+            self.workflow,
+            self.phases,
+            self.settings.data or {},
+            engine,
+            self.checker.lookups.library,
+            reads={
+                name: frozenset(names[path] for path in effects.reads & names.keys())
+                for name, effects in self.effects.items()
+            },
+            inline=inline,
+            summarized_phases=self._summarized_phases(),
+            history_phases=self._history_phases(),
+            record_reads=record_reads,
+            can_record=any(self._can_record(name) for name in self.workflow.phases),
+            question_steps=self.question_steps,
+            names_read=frozenset(self.all_names_read),
+            modes=self.settings.modes,
+        )
 
-    def summarized_phases(self) -> frozenset[str]:
+    def _summarized_phases(self) -> frozenset[str]:
         """Return the phases whose summary a later phase of the same round reads, in a prompt or a template."""
         if SUMMARY_READ in self.top_reads:
             return frozenset(self.workflow.phases)
@@ -126,19 +156,16 @@ class WorkflowCheck:
         }
         return frozenset(name for name in self.workflow.phases if readers & {*self.workflow.followers(name)} - {name})
 
-    def can_record(self) -> bool:
-        """Whether any phase can record a decision, a question or a risk.
+    def _can_record(self, name: str) -> bool:
+        """Whether a phase can record a decision, a question or a risk.
 
         A phase that declares one of these outputs as an empty list cannot record it.
         """
-        return any(self._can_phase_record(name) for name in self.workflow.phases)
+        declared = [self.phases[name].outputs.get(kind) for kind in SUMMARY_KEYS[1:]]
+        has_prompts = any(step.verb in PROMPT_VERBS for step in self.steps(name))
+        return any(has_prompts if value is None else value.items != () for value in declared)
 
-    def _can_phase_record(self, name: str) -> bool:
-        given = [self.phases[name].outputs.get(kind) for kind in SUMMARY_KEYS[1:]]
-        asking = any(step.verb in PROMPT_VERBS or step.verb == "run" for step in self.steps(name))
-        return any(asking if use is None else use.items != () for use in given)
-
-    def history_phases(self) -> frozenset[str]:
+    def _history_phases(self) -> frozenset[str]:
         """Return the phases whose summary a later round reads.
 
         A phase that follows every `goto` runs only in the last round, so no later round reads it.
@@ -161,11 +188,8 @@ class WorkflowCheck:
     def _check_phase(self, use: PhaseUse, phase: Phase) -> None:
         visible_phases = self._visible_phases(self.workflow.ancestors(use.name))
         names = {**self._base, "phases": visible_phases, "history": history_type(self.workflow.phases)}
-        scope = Scope(
-            self.checker,
-            self.settings,
-            names,
-            self.problems,
+        scope = replace(
+            self._scope(names, f"skills/{use.skill}.md"),
             phase_context=PhaseContext(self.workflow, use.name),
             prompts=phase.prompts,
             local=phase.local_names,
@@ -173,8 +197,6 @@ class WorkflowCheck:
             shared_templates=tuple(
                 template for template in (phase.acceptance, self.workflow.preamble) if template is not None
             ),
-            owners=self._scope_owners(f"skills/{use.skill}.md"),
-            absences=dict(self._absences),
         )
         if use.retry is not None:
             self.checker.lookups.breaker(use.retry, use.value_span("retry"), self.settings)
@@ -183,7 +205,11 @@ class WorkflowCheck:
             scope.required_facts = frozenset()  # the condition applies to readers of the phase, not to names inside it
             for reference in phase.references:
                 with scope.assuming(reference.when):
-                    self._check_reference(reference, scope)
+                    if reference.is_agent_skill:
+                        self.checker.lookups.agent_skill(reference.skill, reference.span)
+                    elif text := self.checker.lookups.text(reference.skill, reference.span, "reference"):
+                        scope.check_prompt(text.template)
+                        scope.shared_templates += (text.template,)
             if phase.acceptance is not None:
                 scope.check_prompt(phase.acceptance)
             scope.record_view(Span(phase.document.source, 0), "")
@@ -198,21 +224,18 @@ class WorkflowCheck:
                     check_step(scope, use.otherwise)
         label = f"phases.{identifier(use.name)}.outputs"
         self._absences |= absent_outputs(label, f"the phase `{use.name}`", phase.outputs, outputs)
-        phase_artifacts = list(artifacts(phase.steps, self._skipping_breakers))
-        writes: dict[str, Step] = {
-            artifact.path: artifact.step for artifact in phase_artifacts if artifact.path is not None
-        }
-        certain = {artifact.path for artifact in phase_artifacts if artifact.certain}
-        is_known = not scope.callees_may_write and all(artifact.path is not None for artifact in phase_artifacts)
+        written = list(artifacts(phase.steps, self._skipping_breakers))
+        writes = {step.artifact_path: step for step, _ in written if step.artifact_path is not None}
+        certain = {step.artifact_path for step, is_always_written in written if is_always_written}
+        is_known = not scope.callees_may_write and all(step.artifact_path is not None for step, _ in written)
         known = {path: TEXT if path in certain else TEXT.maybe() for path in writes} if is_known else None
         self._types[use.name] = phase_type(use.name, outputs, known)
         stand_in = (use.otherwise,) if use.otherwise is not None else ()
         self.question_steps[use.name] = tuple(collect_questions((*phase.steps, *stand_in), scope.callees))
         self.transitive_reads[use.name] = scope.all_reads
         self.all_names_read |= scope.all_reads
-        self.effects[use.name] = collect_effects(
-            phase, scope.reads, writes, [path for path in certain if path is not None]
-        )
+        sets = {name: value for step in phase.walk() for name, value in step.assignments.items()}
+        self.effects[use.name] = PhaseEffects(sets, frozenset(scope.reads), writes, frozenset(writes.keys() & certain))
         self._names_read |= scope.reads
 
     def _visible_phases(self, phases: frozenset[str]) -> Type:
@@ -227,13 +250,6 @@ class WorkflowCheck:
             types[name] = type_
         return record(types, "phases")
 
-    def _check_reference(self, reference: Reference, scope: Scope) -> None:
-        if reference.is_agent_skill:
-            self.checker.lookups.agent_skill(reference.skill, reference.span)
-        elif (text := self.checker.lookups.text(reference.skill, reference.span, "reference")) is not None:
-            scope.check_prompt(text.template)
-            scope.shared_templates += (text.template,)
-
     def _check_workflow_material(self) -> None:
         """Check the workflow's `material`, which is part of all prompts.
 
@@ -241,54 +257,42 @@ class WorkflowCheck:
         """
         phases = self._visible_phases(frozenset(self.workflow.phases))
         absent = phases._replace(fields={name: type_.maybe() for name, type_ in phases.fields.items()})
-        names = {**self._base, "phases": absent}
-        scope = Scope(
-            self.checker, self.settings, names, self.problems, owners=self._scope_owners(), absences=self._absences
-        )
+        scope = self._scope({**self._base, "phases": absent})
         scope.record_view(self.workflow.document.frontmatter.value_span("material"), "material")
         material = self.workflow.material
         if material is not None:
             check_material(scope, material, scope.infer_value(material))
+        shared_titles = material.key_spans if material is not None else {}
         for name, trace in self.effects.items():
             if any(step.verb in ("agent", "panel") for step in self.phases[name].walk()):
                 visible_paths = {f"phases.{identifier(other)}" for other in self.workflow.ancestors(name)}
                 read = {path for path in scope.reads if path in visible_paths or not path.startswith("phases.")}
                 self.effects[name] = replace(trace, reads=trace.reads | read)
             for step in self.phases[name].walk():
-                self._check_duplicate_titles(material, step.material)
+                titles = step.material.key_spans if step.material is not None else {}
+                for title in titles.keys() & shared_titles.keys():
+                    message = f"`{title}` is already in every prompt"
+                    line = shared_titles[title].line
+                    hint = f"line {line} of the workflow adds it; remove it here, or choose another title"
+                    self.problems.report(
+                        titles[title], "duplicate-title", message, hint, elsewhere=shared_titles[title]
+                    )
         self._names_read |= scope.reads
-
-    def _check_duplicate_titles(self, workflow_material: Value | None, step_material: Value | None) -> None:
-        titles = (workflow_material.key_spans if workflow_material is not None else {}).items()
-        for title, span in titles if step_material is not None else ():
-            if step_material is not None and title in step_material.key_spans:
-                message = f"`{title}` is already in every prompt"
-                hint = f"line {span.line} of the workflow adds it; remove it here, or choose another title"
-                self.problems.report(step_material.key_spans[title], "duplicate-title", message, hint, elsewhere=span)
 
     def _check_workflow_file(self) -> None:
         """Check the workflow's own file."""
         workflow = self.workflow
-        scope = Scope(
-            self.checker, self.settings, self._base, self.problems, owners=self._scope_owners(), absences=self._absences
-        )
+        scope = self._scope(self._base)
         scope.record_view(Span(workflow.document.source, 0), "")
         if workflow.preamble is not None:
             scope.check_prompt(workflow.preamble)
-        self.preamble_reads = frozenset(scope.reads)
+        self._preamble_reads = frozenset(scope.reads)
         if workflow.repository is not None:
             scope.infer_value(workflow.repository)
-            check_repository(workflow.repository, self.problems)
+            self._check_repository(workflow.repository)
         if workflow.hint is not None:  # evaluated before a run
             early_names = {name: self._base[name] for name in ("inputs", "config")}
-            early = Scope(
-                self.checker,
-                self.settings,
-                early_names,
-                self.problems,
-                reads=self._names_read,
-                owners=self._scope_owners(),
-            )
+            early = replace(self._scope(early_names), absences={}, reads=self._names_read)
             early.infer_value(workflow.hint)
         scope.bind("phases", self._visible_phases(frozenset(workflow.phases)))
         scope.record_view(workflow.document.frontmatter.value_span("outputs"), "outputs")
@@ -296,6 +300,16 @@ class WorkflowCheck:
             scope.infer_value(value)
         self.top_reads = frozenset(scope.reads)
         self._names_read |= scope.reads
+
+    def _check_repository(self, value: Value) -> None:
+        """Report a literal folder outside of the project. Symbolic links are checked when the folder is opened."""
+        folder, depth = value.literal, 0
+        for part in folder.split("/") if isinstance(folder, str) else ():
+            depth += {"": 0, ".": 0, "..": -1}.get(part, 1)
+            if depth < 0 or folder.startswith("/"):
+                message = f"the folder {quote_value(folder)} is not in the project"
+                self.problems.report(value.span, "repository", message, OUTSIDE_PROJECT_HINT)
+                return
 
     def _warn_about_overwrites(self) -> None:
         """Warn of a file that a phase always writes and a later one always overwrites, if nothing reads it before."""
@@ -312,26 +326,6 @@ class WorkflowCheck:
                     message = f"`{second}` overwrites `{path}`, which `{first}` wrote and no step reads"
                     step = certain[second].writes[path]
                     self.problems.report(step.span, "written-over", message, "choose another name", "warning")
-
-    def _warn_about_rounds(self) -> None:
-        """Warn of rounds whose result cannot change."""
-        if self.problems.has_errors or self.effects.keys() != self.workflow.phases.keys():
-            return
-        parts = {}
-        for name, trace in self.effects.items():
-            steps = (*self.steps(name), *nested_steps(self.question_steps[name]))
-            parts[name] = RoundPart(
-                self.phases[name].steps, steps, trace.reads | self.transitive_reads[name] | self.preamble_reads
-            )
-        warn_about_unchanging_rounds(self.workflow, parts, self.problems)
-
-    def _collect_unused_inputs(self) -> None:
-        """Collect the unused inputs, except the request, which is in every prompt, and a `mode` that sets features."""
-        request = self.workflow.first_input
-        known = {"mode"} if self.settings.part("features") else set()
-        optional = [input_ for input_ in self.workflow.inputs if input_ is not request and input_.name not in known]
-        if self.phases.keys() == self.workflow.phases.keys():
-            self.unused_inputs += find_unread_inputs(optional, self._names_read)
 
 
 def order_phases(workflow: Workflow, problems: Problems) -> list[str]:
@@ -381,17 +375,3 @@ def _find_cycle(phases: Mapping[str, PhaseUse], name: str) -> tuple[str, ...]:
                 seen.add(after)
                 paths.append((*path, after))
     return ()
-
-
-def check_repository(value: Value, problems: Problems) -> None:
-    """Report a literal folder outside of the project. Symbolic links are checked when the folder is opened."""
-    folder = value.literal
-    if not isinstance(folder, str):
-        return
-    depth = 0
-    for part in folder.split("/"):
-        depth += {"": 0, ".": 0, "..": -1}.get(part, 1)
-        if depth < 0 or folder.startswith("/"):
-            message = f"the folder {quote_value(folder)} is not in the project"
-            problems.report(value.span, "repository", message, OUTSIDE_PROJECT_HINT)
-            return

@@ -20,6 +20,7 @@ from skillrun.syntax.source import Document, Span
 from skillrun.templates.expressions import Template, Value
 from skillrun.types.fields import Field
 from skillrun.types.picoschema import ShapeSpec
+from skillrun.types.types import identifier
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,6 +105,18 @@ class Step(WorkflowElement):
     def artifact(self) -> Value | None:
         """The path of the artifact that the step writes."""
         return self.main if self.verb == "write" else self.values.get("writes")
+
+    @property
+    def artifact_path(self) -> str | None:
+        """The path of the artifact; None if it is computed, or if the step writes none."""
+        path = self.artifact.literal if self.artifact is not None else None
+        return path if isinstance(path, str) else None
+
+    @property
+    def assignments(self) -> Mapping[str, Value]:
+        """The values of a `set`, keyed by name as in expressions."""
+        entries = self.main.entries if self.verb == "set" and self.main is not None else None
+        return {identifier(name): value for name, value in (entries or {}).items()}
 
     @property
     def has_section(self) -> bool:

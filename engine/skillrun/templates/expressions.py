@@ -168,11 +168,11 @@ class Template:
         """Whether the template is plain text without tags."""
         return self.tree is _CONSTANT
 
-    def mentions_name(self, name: str) -> bool:
-        """Whether the template reads or sets this name."""
+    def mentions_any(self, *names: str) -> bool:
+        """Whether the template reads or sets one of the names."""
         if self._names is None:
             self._names = frozenset(name.name for name in self.tree.find_all(nodes.Name))
-        return name in self._names
+        return not self._names.isdisjoint(names)
 
     def span(self, node: nodes.Node) -> Span:
         return self.text.at(node.lineno)

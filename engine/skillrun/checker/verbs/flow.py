@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Final
 
-from jinja2 import nodes
-
 from skillrun.checker.comparisons import KINDS
 from skillrun.checker.interfaces import check_inputs, record_input_references
 from skillrun.checker.lints import is_unchanging_loop
@@ -32,6 +30,8 @@ from skillrun.types.types import (
 )
 
 _EARLIER_PASS: Final[Facts] = frozenset({Fact(event="a pass before this one")})
+ITEM_ID: Final = "id"
+"""The field of the records in `.done` and `.failed` that identifies the item."""
 _NUMBERS: Final = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 CheckSteps = Callable[[Scope, Iterable[Step]], None]
 
@@ -46,14 +46,9 @@ def check_repeat(scope: Scope, step: Step, value_types: Types, check_steps: Chec
     scope.loop = "repeat"
     trial_scope = scope.trial_scope({"pass": _pass_type(NONE)})
     check_steps(trial_scope, step.steps)
-    bound = {
-        name: type_
-        for name, type_ in trial_scope.names.items()
-        if outer_names.get(name) is not type_ and name != "pass"
-    }
-    scope.names |= {
-        name: merge_types([outer_names[name], type_]) for name, type_ in bound.items() if name in outer_names
-    }
+    bound = _bound_types(trial_scope, outer_names)
+    for name in bound.keys() & outer_names.keys():
+        scope.names[name] = merge_types([outer_names[name], bound[name]])
     previous = record({name: type_.maybe(_EARLIER_PASS) for name, type_ in bound.items()}, "pass.previous")
     scope.names["pass"] = _pass_type(previous)
     check_steps(scope, step.steps)
@@ -67,6 +62,11 @@ def check_repeat(scope: Scope, step: Step, value_types: Types, check_steps: Chec
     if outer is not None:
         scope.names["pass"] = outer
     return result_type
+
+
+def _bound_types(scope: Scope, outer_names: Types) -> Types:
+    """Return the types of the names that the steps of a loop bind."""
+    return {name: type_ for name, type_ in scope.names.items() if outer_names.get(name) is not type_ and name != "pass"}
 
 
 def _pass_type(previous: Type) -> Type:
@@ -104,28 +104,22 @@ def _check_cap(scope: Scope, step: Step, given: Type) -> None:
         if step.retry is None:
             scope.report(step.span, "unbounded", f"a `{step.verb}` needs `at_most`", hint)
     elif literal in _NUMBERS and literal not in scope.settings.part("breakers"):
-        scope.report(
-            value.span, "type", f"`at_most` is `{literal}`", Suggestion.of(literal, str(_NUMBERS.index(literal) + 1))
-        )
+        number = Suggestion.of(literal, str(_NUMBERS.index(literal) + 1))
+        scope.report(value.span, "type", f"`at_most` is `{literal}`", number)
     elif isinstance(literal, str) and not literal.isdigit():
         scope.lookups.breaker(literal, value.span, scope.settings)
     elif literal is not None and (isinstance(literal, bool | list | dict | float) or int(literal) < 1):
         scope.report(value.span, "type", f"`at_most` is `{literal}`", hint)
     elif literal is None:
-        _check_computed_cap(scope, value, given, hint)
-
-
-def _check_computed_cap(scope: Scope, value: Value, given: Type, hint: str) -> None:
-    """Check a computed `at_most`: its type, and the breakers that it can name."""
-    if given.kind in ("list", "record", "map", "boolean"):
-        scope.report(value.span, "type", f"`at_most` is {KINDS[given.kind]}", hint)
-    elif given.kind == "text" and given.values is None:
-        message = "`at_most` is text that is known only during the run"
-        scope.problems.report(value.span, "type", message, f"{hint}; `| int` converts text to a number", "warning")
-    for name in given.values or ():
-        if isinstance(name, str) and not name.isdigit():
-            for span in scope.lookups.value_spans(value, name, scope.settings):
-                scope.lookups.breaker(name, span, scope.settings)
+        if given.kind in ("list", "record", "map", "boolean"):
+            scope.report(value.span, "type", f"`at_most` is {KINDS[given.kind]}", hint)
+        elif given.kind == "text" and given.values is None:
+            message = "`at_most` is text that is known only during the run"
+            scope.problems.report(value.span, "type", message, f"{hint}; `| int` converts text to a number", "warning")
+        for name in given.values or ():
+            if isinstance(name, str) and not name.isdigit():
+                for span in scope.lookups.value_spans(value, name, scope.settings):
+                    scope.lookups.breaker(name, span, scope.settings)
 
 
 def check_run(scope: Scope, step: Step, _: Type, value_types: Types) -> Type:
@@ -151,50 +145,39 @@ def check_run(scope: Scope, step: Step, _: Type, value_types: Types) -> Type:
     return record(dict.fromkeys(program.workflow.outputs, ANY.maybe()), step.id or step.text)
 
 
-ITEM_ID: Final = "id"
-"""The field of the records in `.done` and `.failed` that identifies the item."""
-
-
-def check_each(scope: Scope, step: Step, main: Type, check_steps: Callable[[Scope, Iterable[Step]], None]) -> Type:
+def check_each(scope: Scope, step: Step, main: Type, check_steps: CheckSteps) -> Type:
     """Return the result type: the items that succeeded with their steps' results, and the items that failed."""
     item = (main.item or ANY).present()._replace(values=None) if main.kind == "list" else ANY
     name = identifier(step.item)
-    _check_name(scope, step, name)
-    _check_ids(scope, step, item)
-    outer_names = {**scope.names, name: item}
-    inner = replace(scope, names=dict(outer_names), loop="each", outer_names=frozenset(scope.names))
-    check_steps(inner, step.steps)
-    scope.callees_may_write |= inner.callees_may_write
-    item_names = {name, *(identifier(bound) for bound in _bound_names(step))}
-    for inner_step in (each for inside in step.steps for each in inside.walk()):
-        for what in (inner_step.artifact, inner_step.values.get("form")):
-            _check_distinct_path(scope, what, item_names, _item_expression(step, item))
-        if inner_step.verb == "run":
-            _check_run(scope, inner_step)
-    scope.each_names.update(dict.fromkeys(map(identifier, _bound_names(step)), step.id or ""))
-    result_types = {
-        key: type_ for key, type_ in inner.names.items() if outer_names.get(key) is not type_ and key != "pass"
-    }
-    label = step.id or "each"
-    done = record({**result_types, ITEM_ID: TEXT, name: item}, f"{label}.done")
-    failed = record({ITEM_ID: TEXT, name: item, "reason": TEXT}, f"{label}.failed")
-    return record({"done": list_of(done), "failed": list_of(failed), "degraded": BOOLEAN}, label)
-
-
-def _check_name(scope: Scope, step: Step, name: str) -> None:
-    """Report an item name that is already in use, and inner steps called `id`."""
-    span = step.value_span("as")
     if name in scope.names or name in map(identifier, scope.local):
         hint = "choose another name for the item: `as: …`"
-        scope.report(span, "duplicate-id", f"`{step.item}` is already defined", hint)
-    for bound in _bound_names(step):
-        if identifier(bound) == ITEM_ID:
-            scope.report(
-                scope.local.get(ITEM_ID, step.span),
-                "reserved",
-                f"`{ITEM_ID}` is reserved for the item's id",
-                "choose another name",
-            )
+        scope.report(step.value_span("as"), "duplicate-id", f"`{step.item}` is already defined", hint)
+    inner_steps = [inner for nested in step.steps for inner in nested.walk()]
+    bound_names: set[str] = set()
+    for inner_step in inner_steps:
+        bound_names |= inner_step.assignments.keys()
+        bound_names |= {identifier(inner_step.id)} if inner_step.id is not None else set()
+        bound_names |= {identifier(inner_step.item)} if inner_step.verb == "each" else set()
+    if ITEM_ID in bound_names:
+        place, message = scope.local.get(ITEM_ID, step.span), f"`{ITEM_ID}` is reserved for the item's id"
+        scope.report(place, "reserved", message, "choose another name")
+    _check_ids(scope, step, item)
+    outer_names = {**scope.names, name: item}
+    inner_scope = replace(scope, names=dict(outer_names), loop="each", outer_names=frozenset(scope.names))
+    check_steps(inner_scope, step.steps)
+    scope.callees_may_write |= inner_scope.callees_may_write
+    id_expression = f"{name} | slug" if item.kind == "text" else f"{name}.{identifier(step.by or ITEM_ID)}"
+    for inner_step in inner_steps:
+        for path in (inner_step.artifact, inner_step.values.get("form")):
+            if path is not None and not any(each.mentions_any(name, *bound_names) for each in path.templates()):
+                _report_shared_path(scope, path, f"{{{{ {id_expression} }}}}")
+        if inner_step.verb == "run":
+            _check_written_files(scope, inner_step)
+    scope.each_names.update(dict.fromkeys(bound_names, step.id or ""))
+    label = step.id or "each"
+    done = record({**_bound_types(inner_scope, outer_names), ITEM_ID: TEXT, name: item}, f"{label}.done")
+    failed = record({ITEM_ID: TEXT, name: item, "reason": TEXT}, f"{label}.failed")
+    return record({"done": list_of(done), "failed": list_of(failed), "degraded": BOOLEAN}, label)
 
 
 def _check_ids(scope: Scope, step: Step, item: Type) -> None:
@@ -208,52 +191,21 @@ def _check_ids(scope: Scope, step: Step, item: Type) -> None:
         scope.report(span, "type", f"`by` needs items that have fields; each item is {KINDS[item.kind]}", "remove `by`")
 
 
-def _bound_names(step: Step) -> list[str]:
-    """Return the names that the inner steps bind."""
-    names = []
-    for inner in (each for inside in step.steps for each in inside.walk()):
-        if inner.id is not None:
-            names.append(inner.id)
-        if inner.verb == "set" and inner.main is not None:
-            names += list(inner.main.entries or {})
-        if inner.verb == "each":
-            names.append(inner.item)
-    return names
-
-
-def _item_expression(step: Step, item: Type) -> str:
-    """Return a template that identifies the item in a file name."""
-    name = identifier(step.item)
-    return f"{{{{ {f'{name} | slug' if item.kind == 'text' else f'{name}.{identifier(step.by or ITEM_ID)}'} }}}}"
-
-
-def _check_distinct_path(scope: Scope, path: Value | None, item_names: set[str], item: str) -> None:
-    """Report a path that is the same for every item."""
-    if path is None or any(_reads_any(template.tree, item_names) for template in path.templates()):
-        return
+def _report_shared_path(scope: Scope, path: Value, item: str) -> None:
+    """Report a path that is the same for every item; `item` is a template that identifies the item."""
     written = path.template.text.value if path.template is not None else "name.md"
     stem, dot, end = written.rpartition(".")
     hint = f"include the item in the name, such as `{f'{stem}-{item}.{end}' if dot else f'{written}-{item}'}`"
     scope.report(path.span, "same-file", f"every item writes `{written}`", hint)
 
 
-def _check_run(scope: Scope, run_step: Step) -> None:
-    """Report a workflow that writes a file with a fixed path, because every item would write the same file."""
-    program = (
-        scope.checker.check_workflow(run_step.text)
-        if run_step.text and not scope.checker.is_open(run_step.text)
-        else None
-    )
+def _check_written_files(scope: Scope, step: Step) -> None:
+    """Report a `run` of a workflow that writes a file with a fixed path, which would be the same for every item."""
+    checker, name = scope.checker, step.text
+    program = checker.check_workflow(name) if name and not checker.is_open(name) else None
     for phase in program.phases.values() if program is not None else ():
-        for step in phase.walk():
-            path = step.artifact.literal if step.artifact is not None else None
-            if isinstance(path, str):
-                message = f"`{run_step.text}` writes `{path}` for every item"
-                hint = f"compute the name from an input of `{run_step.text}`"
-                scope.report(
-                    run_step.main.span if run_step.main is not None else run_step.span, "same-file", message, hint
-                )
-
-
-def _reads_any(tree: nodes.Node, names: set[str]) -> bool:
-    return any(node.name in names for node in tree.find_all(nodes.Name))
+        for path in (inner.artifact_path for inner in phase.walk()):
+            if path is not None:
+                span = step.main.span if step.main is not None else step.span
+                hint = f"compute the name from an input of `{name}`"
+                scope.report(span, "same-file", f"`{name}` writes `{path}` for every item", hint)

@@ -43,10 +43,8 @@ def check_steps(scope: Scope, steps: Iterable[Step]) -> None:
 
 def _drop_stale_facts(scope: Scope, stop_facts: Facts, step: Step) -> Facts:
     """Drop each fact known from a `stop` that mentions a name set by the step, and return the other facts."""
-    names = {
-        name for inner in step.walk() if inner.verb == "set" and inner.main is not None for name in inner.main.key_spans
-    }
-    stale = frozenset(each for each in stop_facts if any(mentions_name(each, identifier(name)) for name in names))
+    names = {name for inner in step.walk() for name in inner.assignments}
+    stale = frozenset(each for each in stop_facts if any(mentions_name(each, name) for name in names))
     scope.known_facts -= stale
     return stop_facts - stale
 

@@ -39,7 +39,7 @@ def list_deliverables(workflow: Workflow, inputs: Mapping[str, Any], artifacts: 
 
 def _outputs(workflow: Workflow, names: Mapping[str, Any]) -> Iterator[str]:
     for value in workflow.outputs.values():
-        if value.template is None or not value.template.mentions_name("phases"):
+        if value.template is None or not value.template.mentions_any("phases"):
             continue
         try:
             text = value.template.render(names)

@@ -201,7 +201,7 @@ def _prompt_parts(
 
 def _task_material(task: Task | None, prompt: Prompt | None, member: Mapping[str, Any]) -> list[MaterialBlock]:
     """Return the material of a panel's task if the prompt contains the task; empty if it does not."""
-    if task is None or prompt is None or not prompt.template.mentions_name("task"):
+    if task is None or prompt is None or not prompt.template.mentions_any("task"):
         return []
     return material_blocks(task.frame.run, task.step.material, frame_names(task.frame, member))
 
