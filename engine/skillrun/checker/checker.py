@@ -15,7 +15,7 @@ from typing import Any, Final
 from skillrun.checker.absences import absent_fields
 from skillrun.checker.interfaces import check_declarations
 from skillrun.checker.lints import find_unread_inputs
-from skillrun.checker.names import PHASE_RECORD, SYSTEM_TEMPLATES, base_types, seats_type
+from skillrun.checker.names import MEMBER, PHASE_RECORD, SYSTEM_TEMPLATES, base_types
 from skillrun.checker.phase_effects import RecordReads, collect_record_reads, warn_about_unread_fields
 from skillrun.checker.program import CheckedProtocol, Program, collect_questions
 from skillrun.checker.scope import Scope
@@ -34,7 +34,7 @@ from skillrun.scoring.compaction import estimate_tokens
 from skillrun.syntax.diagnostics import ParsingStopped, Problem, Problems, Severity
 from skillrun.syntax.source import Span
 from skillrun.types.fields import Field
-from skillrun.types.types import ANY, TEXT, identifier, label_type
+from skillrun.types.types import ANY, TEXT, identifier, label_type, list_of, record
 
 
 def check_workflow(library: Library, name: str, commands: Collection[str] = ()) -> Program | None:
@@ -192,7 +192,8 @@ class Checker:
         inputs = check_declarations(self, protocol.document, "inputs", protocol.inputs, settings, reads=read)
         names = base_types(inputs, ANY, settings.config, settings.features)
         del names["state"]
-        names |= {"task": TEXT, "seats": seats_type(protocol.seats.names)}
+        seats = dict.fromkeys(protocol.seats.names, TEXT) or {"members": list_of(MEMBER)}
+        names |= {"task": TEXT, "seats": record(seats, "seats")}
         scope = Scope(
             self,
             settings,

@@ -47,9 +47,8 @@ def check_comparison(left: Type, sign: str, right: Type, name: str) -> Compariso
             return ComparisonProblem("type", message, _conversion_hint(left, right))
         return _check_order(left, sign, right, name)
     if left_sort != right_sort:
-        return ComparisonProblem(
-            "never", f"`{name}` is {KINDS[left.kind]}, never {KINDS[right.kind]}", _conversion_hint(left, right)
-        )
+        message = f"`{name}` is {KINDS[left.kind]}, never {KINDS[right.kind]}"
+        return ComparisonProblem("never", message, _conversion_hint(left, right))
     return _check_value(left, right, name)
 
 
@@ -59,22 +58,15 @@ def _comparable_kind(type_: Type) -> str:
 
 def _check_membership(left: Type, right: Type, name: str) -> ComparisonProblem | None:
     if right.kind in ("number", "boolean"):
-        return ComparisonProblem(
-            "type", f"`in` cannot search {KINDS[right.kind]}", "`in` searches a list, text or the keys of a mapping"
-        )
+        hint = "`in` searches a list, text or the keys of a mapping"
+        return ComparisonProblem("type", f"`in` cannot search {KINDS[right.kind]}", hint)
     if right.kind == "text" and _comparable_kind(left) not in ("", "text"):
         return ComparisonProblem("type", f"`{name}` is {KINDS[left.kind]}; `in` cannot find it in text")
-    item = right.item
-    if (
-        right.kind == "list"
-        and item is not None
-        and _comparable_kind(item) not in ("", _comparable_kind(left))
-        and _comparable_kind(left)
-    ):
-        message = (
-            f"`in` is always false: `{name}` is {KINDS[left.kind]}, and each item of the list is {KINDS[item.kind]}"
-        )
-        return ComparisonProblem("never", message, _conversion_hint(left, item))
+    item = right.item if right.kind == "list" else None
+    sorts = _comparable_kind(left), _comparable_kind(item) if item is not None else ""
+    if item is not None and all(sorts) and sorts[0] != sorts[1]:
+        kinds = f"`{name}` is {KINDS[left.kind]}, and each item of the list is {KINDS[item.kind]}"
+        return ComparisonProblem("never", f"`in` is always false: {kinds}", _conversion_hint(left, item))
     return None
 
 
@@ -124,15 +116,10 @@ def _check_value(left: Type, right: Type, name: str) -> ComparisonProblem | None
         return None
     if left.values and value not in left.values:
         return ComparisonProblem("never", f"`{name}` is never `{value}`", suggest("", map(str, left.values)))
-    return _check_bounds(left, value, name)
-
-
-def _check_bounds(left: Type, value: float, name: str) -> ComparisonProblem | None:
     if left.bounds is None or left.bounds[0] <= value <= left.bounds[1]:
         return None
-    return ComparisonProblem(
-        "never", f"`{name}` is never `{value}`", f"its range is {left.bounds[0]} to {left.bounds[1]}"
-    )
+    hint = f"its range is {left.bounds[0]} to {left.bounds[1]}"
+    return ComparisonProblem("never", f"`{name}` is never `{value}`", hint)
 
 
 def _check_order(left: Type, sign: str, right: Type, name: str) -> ComparisonProblem | None:
@@ -142,13 +129,8 @@ def _check_order(left: Type, sign: str, right: Type, name: str) -> ComparisonPro
         return None
     least, most = left.bounds
     holds = {"lt": least < value, "lteq": least <= value, "gt": most > value, "gteq": most >= value}[sign]
-    return (
-        None
-        if holds
-        else ComparisonProblem(
-            "never", f"`{name}` is never `{_ORDER[sign]} {value}`", f"its range is {least} to {most}"
-        )
-    )
+    message = f"`{name}` is never `{_ORDER[sign]} {value}`"
+    return ComparisonProblem("never", message, f"its range is {least} to {most}") if not holds else None
 
 
 def check_arguments(
@@ -179,13 +161,10 @@ def check_arguments(
 def _check_number(context: InferenceContext, node: nodes.Node, name: str, given: Type) -> None:
     if given.kind in ("text", "list", "record", "map"):
         message = f"`{name}` takes a number here, not {KINDS[given.kind]}"
-        context.report(node, "arguments", message, _without_quotes(given))
-
-
-def _without_quotes(given: Type) -> str:
-    """Return the hint to remove the quotes around a number; empty for any other value."""
-    literal = given.values[0] if given.kind == "text" and given.values and not given.tunable else ""
-    return f"write `{literal}` without quotes" if str(literal).isdigit() else ""
+        literal = given.values[0] if given.kind == "text" and given.values and not given.tunable else ""
+        context.report(
+            node, "arguments", message, f"write `{literal}` without quotes" if str(literal).isdigit() else ""
+        )
 
 
 def find_hyphenated_name(node: nodes.Sub, names: Mapping[str, Type]) -> str:

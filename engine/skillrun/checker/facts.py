@@ -190,20 +190,16 @@ class TypeEnvironment:
             return
         for missing in sorted(type_.unless - self.known_facts, key=lambda each: ".".join(each.path)):
             if (span := self.locate_fact(missing)) is not None:
-                line = f"{self.template.text.source.label}:{self.template.span(node).line}"
-                self.problems.report(
-                    span, "missing-key", f"`{missing.path[-1]}` is missing here", f"add it: {line} reads it"
-                )
+                hint = f"add it: {self.template.text.source.label}:{self.template.span(node).line} reads it"
+                self.problems.report(span, "missing-key", f"`{missing.path[-1]}` is missing here", hint)
                 return
-        message, absence, node_span = (
-            f"`{expression_text(node)}` may be absent here",
-            self._find_absence(node),
-            self.template.span(node),
-        )
-        message += f": {absence.describe(node_span)}" if absence is not None else ""
-        self.problems.report(
-            node_span, "absent", message, hint, elsewhere=absence.span if absence is not None else None
-        )
+        message = f"`{expression_text(node)}` may be absent here"
+        node_span, absence = self.template.span(node), self._find_absence(node)
+        if absence is None:
+            self.problems.report(node_span, "absent", message, hint)
+        else:
+            message = f"{message}: {absence.describe(node_span)}"
+            self.problems.report(node_span, "absent", message, hint, elsewhere=absence.span)
 
     def _find_absence(self, node: nodes.Node) -> Absence | None:
         """Return why a path may be absent: the reason for its first part that is not known to be present."""

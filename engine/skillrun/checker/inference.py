@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from jinja2 import nodes
 
-from skillrun.checker.comparisons import check_arguments, check_comparison, find_hyphenated_name
+from skillrun.checker.comparisons import KINDS, check_arguments, check_comparison, find_hyphenated_name
 from skillrun.checker.facts import TypeEnvironment, dotted_path, facts_if_false, facts_if_true, prefix_facts
 from skillrun.checker.phase_effects import RECORD_FIELD
 from skillrun.syntax.diagnostics import suggest
@@ -56,7 +56,6 @@ _STRUCTURED: Final = {  # hints for results without `.data`, keyed by a field th
     "files": "add a `shape:` to the step; without one, the content is in `.text`",
 }
 _MIRRORED_OPERATORS: Final = {"lt": "gt", "gt": "lt", "lteq": "gteq", "gteq": "lteq"}
-_KIND_NAMES: Final[Mapping[str, str]] = {"text": "text", "number": "a number", "boolean": "a boolean"}
 
 
 class Access(NamedTuple):
@@ -185,20 +184,15 @@ class Inference(TypeEnvironment):
         while isinstance(node, nodes.Filter) and node.node is not None and node.name in TEXT_FILTERS:
             node = node.node
         guard = expression_text(node)
-        hint = (
-            f"print it inside `{{% if {guard} %}}`, or give it a `default`"
-            if "…" not in guard
-            else "give it a `default`"
-        )
-        self.require_present(node, type_, hint)
+        inside = f"print it inside `{{% if {guard} %}}`, or " if "…" not in guard else ""
+        self.require_present(node, type_, f"{inside}give it a `default`")
 
     def infer(self, node: nodes.Node) -> Type:
         self.remaining_steps -= 1
         if self.remaining_steps < 0:
             hint = "compute parts of it with `set`"
-            self.problems.report_and_stop(
-                self.template.span(node), "too-deep", "this template is too complex to check", hint
-            )
+            span = self.template.span(node)
+            self.problems.report_and_stop(span, "too-deep", "this template is too complex to check", hint)
         rule = _RULES.get(type(node))
         if rule is not None:
             return rule(self, node)
@@ -246,11 +240,9 @@ class Inference(TypeEnvironment):
         index = self.infer(node.arg) if isinstance(node, nodes.Getitem) and key is None else ANY
         if key is None and owner.kind == "record":
             self.accesses.append(Access(node, "", owner.label))
-        type_ = (
-            self.infer_field(node, owner, key)
-            if key is not None or owner.kind != "record"
-            else self.infer_dynamic_field(owner, index)
-        )
+            type_ = self.infer_dynamic_field(owner, index)
+        else:
+            type_ = self.infer_field(node, owner, key)
         if owner.unless is not None:
             type_ = type_.maybe(owner.unless)
         type_ = self.refine_type(node, type_)
@@ -277,8 +269,8 @@ class Inference(TypeEnvironment):
             return owner
         elif owner.kind in ("map", "list") and owner.item is not None:
             return owner.item.maybe()
-        elif owner.kind in _KIND_NAMES and isinstance(key, str):
-            message = f"`{expression_text(node.node)}` is {_KIND_NAMES[owner.kind]} and has no `{key}`"
+        elif owner.kind in ("text", "number", "boolean") and isinstance(key, str):
+            message = f"`{expression_text(node.node)}` is {KINDS[owner.kind]} and has no `{key}`"
             self.report(node, "unknown-field", message)
         return ANY
 
@@ -299,15 +291,13 @@ class Inference(TypeEnvironment):
         if type_ is not None:
             place = place or (node.arg if isinstance(node, nodes.Getitem) else node)
             self.accesses.append(Access(place, key, owner.label, shift))
-        if type_ is None:
-            label = owner.display_name or "it"
-            special = self.explain(f"{label}.{identifier(key)}")
-            data_hint = next(
-                (advice for name, advice in _STRUCTURED.items() if name in owner.fields and key == "data"), ""
-            )
-            hint = special or data_hint or suggest(key, owner.fields) or _EMPTY.get(label, "it has no fields")
-            self.report(node, "unknown-field", f"`{label}` has no `{key}`{' here' if special else ''}", hint)
-        return type_
+            return type_
+        label = owner.display_name or "it"
+        special = self.explain(f"{label}.{identifier(key)}")
+        advice = [_STRUCTURED[name] for name in _STRUCTURED if name in owner.fields and key == "data"]
+        hint = special or "".join(advice[:1]) or suggest(key, owner.fields) or _EMPTY.get(label, "it has no fields")
+        self.report(node, "unknown-field", f"`{label}` has no `{key}`{' here' if special else ''}", hint)
+        return None
 
     def infer_attribute(self, node: nodes.Node, items: Type, path: str) -> Type:
         """Return the type of the field at `path` in the items of a list."""
@@ -315,7 +305,9 @@ class Inference(TypeEnvironment):
         _, reads_record, following = f".{path}.".partition(f".{RECORD_FIELD}.")
         if reads_record:
             self.reads.add(f"*.{RECORD_FIELD}.{identifier(following.split('.')[0])}".removesuffix("."))
-        place, shift = _argument(node, path), 1
+        arguments = [*node.args, *(each.value for each in node.kwargs)] if isinstance(node, nodes.Filter) else [node]
+        literals = (each for each in arguments if isinstance(each, nodes.Const) and each.value == path)
+        place, shift = next(literals, None), 1
         for key in path.split("."):
             if current.kind != "record":
                 return current if current.kind == "none" else ANY
@@ -359,9 +351,8 @@ class Inference(TypeEnvironment):
         for operand in node.ops:
             right = self.infer(operand.expr)
             if isinstance(side, nodes.Const) and operand.op not in ("in", "notin"):
-                self.report_comparison(
-                    side, right, _MIRRORED_OPERATORS.get(operand.op, operand.op), left, expression_text(operand.expr)
-                )
+                sign = _MIRRORED_OPERATORS.get(operand.op, operand.op)
+                self.report_comparison(side, right, sign, left, expression_text(operand.expr))
             else:
                 self.report_comparison(operand.expr, left, operand.op, right, expression_text(side))
             side, left = operand.expr, right
@@ -386,9 +377,8 @@ class Inference(TypeEnvironment):
 
     def infer_arithmetic(self, node: nodes.BinExpr) -> Type:
         if isinstance(node, nodes.Sub) and (suggested_name := find_hyphenated_name(node, self.names)):
-            self.report(
-                node.left, "hyphen", "a `-` in a name is written as `_` in expressions", f"write `{suggested_name}`"
-            )
+            message = "a `-` in a name is written as `_` in expressions"
+            self.report(node.left, "hyphen", message, f"write `{suggested_name}`")
             return ANY
         sides = [(side, self.infer(side)) for side in (node.left, node.right)]
         for side, type_ in sides:
@@ -405,20 +395,13 @@ class Inference(TypeEnvironment):
 
     def infer_call(self, node: nodes.Call) -> Type:
         name = node.node.name if isinstance(node.node, nodes.Name) else ""
-        arguments = (
-            self.infer_arguments(node)
-            if name != OTHERS_FUNCTION
-            else [self.infer_replies(argument) for argument in node.args]
-        )
+        arguments = self.infer_arguments(node) if name != OTHERS_FUNCTION else []
+        for argument in node.args if name == OTHERS_FUNCTION else ():  # reads only the replies of a step
+            if isinstance(argument, nodes.Name):
+                self.reads.add(f"{argument.name}.replies")
+            arguments.append(self.infer_name(argument) if isinstance(argument, nodes.Name) else self.infer(argument))
         self.calls.append((name, node.args, arguments))
         return self.infer_builtin(node, name, arguments)
-
-    def infer_replies(self, node: nodes.Expr) -> Type:
-        """Return the type of an argument of `others`, a function that reads only the replies of a step."""
-        if not isinstance(node, nodes.Name):
-            return self.infer(node)
-        self.reads.add(f"{node.name}.replies")
-        return self.infer_name(node)
 
     def infer_filter(self, node: nodes.Filter) -> Type:
         type_ = self.infer(node.node) if node.node is not None else TEXT
@@ -444,12 +427,6 @@ class Inference(TypeEnvironment):
         for argument in node.kwargs:
             self.infer(argument.value)
         return [self.infer(argument) for argument in node.args]
-
-
-def _argument(node: nodes.Node, value: str) -> nodes.Node | None:
-    """Return the argument of a filter whose value is this text, if any."""
-    arguments = [*node.args, *(each.value for each in node.kwargs)] if isinstance(node, nodes.Filter) else [node]
-    return next((each for each in arguments if isinstance(each, nodes.Const) and each.value == value), None)
 
 
 _RULES: Final[Mapping[type, Callable[[Inference, Any], Type]]] = {

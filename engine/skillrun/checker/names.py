@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from skillrun.templates.records import ANSWER, DROPPED, QUESTION, REPLY
+from skillrun.templates.records import ANSWER, QUESTION
 from skillrun.templates.vocabulary import CONTEXT_FUNCTIONS
 from skillrun.types.fields import Field
 from skillrun.types.types import (
@@ -17,7 +17,6 @@ from skillrun.types.types import (
     BOOLEAN,
     NUMBER,
     TEXT,
-    Path,
     Type,
     label_type,
     list_of,
@@ -156,17 +155,15 @@ def fields_type(fields: Iterable[Field], label: str, choices: Mapping[str, Type]
 
     `choices` has, for each enum whose values a template computes, the type of this template.
     """
-    types = {field.name: _field_type(field, (label, field.name), choices.get(field.name)) for field in fields}
-    certain = {field.name for field in fields if field.required or field.default is not None}
-    return record({name: type_ if name in certain else type_.maybe() for name, type_ in types.items()}, label)
-
-
-def _field_type(field: Field, label: Path, choices: Type | None) -> Type:
-    type_ = label_type(field.item, label)
-    if choices is not None:
-        known = choices.kind in ("record", "list") and choices.values is not None
-        type_ = one_of((each for values in choices.values or () for each in values), tunable=True) if known else ANY
-    return list_of(type_) if field.is_list else type_
+    types: dict[str, Type] = {}
+    for field in fields:
+        type_ = label_type(field.item, (label, field.name))
+        if (enum := choices.get(field.name)) is not None:
+            known = enum.values if enum.kind in ("record", "list") else None
+            type_ = one_of((value for values in known for value in values), tunable=True) if known is not None else ANY
+        type_ = list_of(type_) if field.is_list else type_
+        types[field.name] = type_ if field.required or field.default is not None else type_.maybe()
+    return record(types, label)
 
 
 def base_types(inputs: Type, state: Type, config: Type, features: Type) -> dict[str, Type]:
@@ -190,55 +187,5 @@ def phase_type(name: str, outputs: Mapping[str, Type], artifacts: Mapping[str, T
     )
 
 
-def history_type(phases: Iterable[str]) -> Type:
-    past = record({name: SUMMARY.maybe() for name in phases}, "past.phases")
-    return list_of(record({"round": NUMBER, "phases": past}, "the round"))
-
-
-def seats_type(names: tuple[str, ...]) -> Type:
-    return record(dict.fromkeys(names, TEXT) if names else {"members": list_of(MEMBER)}, "seats")
-
-
 POINTS: Final = list_of(ANY)
 """The points of a reply: records of any kind with `id` and, once answered, `answer`."""
-
-
-def replies_type(
-    data: Type | None,
-    label: str,
-    *,
-    several: bool,
-    filled: bool,
-    trailing_record: Type | None = None,
-    points: bool = False,
-) -> Type:
-    """Return the result type of an `agent` step.
-
-    A step without a shape has no `data`, and a reply without a record has no `trailing_record`. `filled` tells whether
-    at least one member must reply, so that the lists in the result are not empty.
-    """
-    reply = record(
-        {
-            **REPLY.fields,
-            "data": (data or ANY).maybe(),
-            "record": (trailing_record or ANY).maybe(),
-            "points": POINTS.maybe(),
-        },
-        REPLY.label,
-    )
-    structured = {} if data is None else {"data": list_of(data, filled=filled) if several else data}
-    if trailing_record is not None:
-        structured["record"] = list_of(trailing_record) if several else trailing_record.maybe()
-    if points:
-        structured["points"] = POINTS
-    return record(
-        {
-            "text": TEXT,
-            **structured,
-            "path": TEXT.maybe(),
-            "replies": list_of(reply, filled=filled),
-            "dropped": list_of(DROPPED),
-            "degraded": BOOLEAN,
-        },
-        label,
-    )

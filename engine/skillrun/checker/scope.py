@@ -17,7 +17,7 @@ from skillrun.checker.names import FLAGS, RECORDS, UNAVAILABLE_NAMES
 from skillrun.checker.program import Callee, CheckedProtocol, Program
 from skillrun.definitions.definitions import Prompt, Workflow
 from skillrun.library.lookups import Lookups, Settings
-from skillrun.library.symbols import ScopeOwners, ScopeRange, SymbolTable
+from skillrun.library.symbols import ScopeOwners, ScopeRange
 from skillrun.scoring.patterns import rejection_reason
 from skillrun.syntax.diagnostics import Problems, near_miss
 from skillrun.syntax.source import Span
@@ -25,6 +25,7 @@ from skillrun.templates.expressions import Template, Value
 from skillrun.templates.return_types import constant_value
 from skillrun.templates.vocabulary import BUILTINS
 from skillrun.types.types import (
+    ANY,
     NO_FACTS,
     Facts,
     Type,
@@ -122,7 +123,7 @@ class Scope:
     def all_reads(self) -> frozenset[str]:
         """The names read in this scope and in everything that its steps call."""
         return frozenset(self.reads).union(
-            *(inner.names_read for callees in self.callees.values() for inner in callees)
+            *(callee.names_read for called in self.callees.values() for callee in called)
         )
 
     def report(self, span: Span, code: str, message: str, hint: str = "") -> None:
@@ -177,13 +178,13 @@ class Scope:
             return self.infer(value.template, extra)
         if value.items is not None:
             items = [self.infer_value(item, extra) for item in value.items]
-            several = [item.values[0] for item in items if item.values] if all(map(_single, items)) else None
-            values = single_value(several) if several is not None else None
+            known = [item.values[0] for item in items if item.values and len(item.values) == 1]
+            values = single_value(known) if len(known) == len(items) else None
             return list_of(merge_types(items), filled=bool(items))._replace(values=values)
         if value.entries is not None:
             fields = {key: self.infer_value(entry, extra) for key, entry in value.entries.items()}
-            parts = {key: type_.values[0] for key, type_ in fields.items() if type_.values}
-            return record(fields, "the mapping", single_value(parts) if all(map(_single, fields.values())) else None)
+            parts = {key: type_.values[0] for key, type_ in fields.items() if type_.values and len(type_.values) == 1}
+            return record(fields, "the mapping", single_value(parts) if len(parts) == len(fields) else None)
         return infer_type(value.plain)
 
     def infer_required_value(self, value: Value, what: str, extra: Mapping[str, Type] | None = None) -> Type:
@@ -203,19 +204,43 @@ class Scope:
         inference.locate_fact, inference.absences = self.settings.fact_span, self.absences
         answer = ask(inference)
         self.reads |= inference.reads
-        if self.lookups.symbols is not None:
-            self._record_symbols(self.lookups.symbols, inference)
+        if (symbols := self.lookups.symbols) is not None:
+            text = template.text
+            start, end = text.at(0).offset, text.at(len(text.value)).offset
+            symbols.add_scope(ScopeRange(text.source, start, end, inference.names, self.owners))
+            for node, key, label, shift in inference.accesses:
+                for symbol in self.owners.resolve_symbols(key, label, self.local.keys() | self.each_names.keys()):
+                    if key:
+                        symbols.add_reference(text.at(node.lineno + shift), key, symbol)
+                    else:
+                        symbols.indexed.add(symbol)
         for name, arguments, types in inference.calls:
-            if name == "bank" and arguments:
-                self._check_question_bank(template, arguments, types)
-            elif name == "model" and arguments:
-                for model in dict.fromkeys(_texts(types[0].values or ())):
-                    self.lookups.check_model(model, self._value_spans(template, arguments[0], model)[0])
-            elif name in BUILTINS and (place := BUILTINS[name].pattern_argument) is not None and len(arguments) > place:
-                self._check_patterns(template, arguments[place], types[place])
-                if name == "ids_in" and len(arguments) > place + 1:
-                    self._check_id_documents(template, arguments[place + 1], types[place + 1], types[place])
+            self._check_call(template, name, arguments, types)
         return answer
+
+    def _check_call(self, template: Template, name: str, arguments: list[nodes.Expr], types: list[Type]) -> None:
+        """Check the question banks, models, regular expressions and kinds of ids that arguments can name."""
+        place = BUILTINS[name].pattern_argument if name in BUILTINS else None
+        if name == "bank" and arguments:
+            for bank_name in types[0].values or ():
+                bank = self.lookups.bank(str(bank_name), self._value_spans(template, arguments[0], bank_name)[0])
+                for group in types[1].values or () if bank is not None and len(types) > 1 else ():
+                    if identifier(str(group)) not in map(identifier, bank or ()):
+                        span, hint = template.span(arguments[1]), f"add `## {group}` to `skills/{bank_name}.md`"
+                        self.lookups.report_unknown(span, "group", str(group), bank or (), hint)
+        elif name == "model" and arguments:
+            for model in dict.fromkeys(_texts(types[0].values or ())):
+                self.lookups.check_model(model, self._value_spans(template, arguments[0], model)[0])
+        elif place is not None and len(arguments) > place:
+            for pattern in _texts(types[place].values or ()):
+                if reason := rejection_reason(pattern):
+                    for span in self._value_spans(template, arguments[place], pattern):
+                        self.report(span, "pattern", reason)
+            documents = types[place + 1] if name == "ids_in" and len(arguments) > place + 1 else ANY
+            kinds = types[place].fields if types[place].kind == documents.kind == "record" else {}
+            for kind in documents.fields if kinds else ():  # a key of the `where` argument of `ids_in`
+                if kind not in kinds:
+                    self.lookups.report_unknown(template.span(arguments[place + 1]), "kind of id", kind, kinds)
 
     def record_view(self, span: Span | None, step: str | None, extra: Mapping[str, Type] | None = None) -> None:
         """Record in the symbol table which names are known from `span` on."""
@@ -223,52 +248,13 @@ class Scope:
             names = {**self.names, **(extra or {})}
             self.lookups.symbols.add_scope(ScopeRange(span.source, span.offset, span.offset, names, self.owners, step))
 
-    def _record_symbols(self, symbols: SymbolTable, inference: Inference) -> None:
-        """Add the template's scope, and the references in the template, to the symbol table."""
-        text = inference.template.text
-        start, end = text.at(0).offset, text.at(len(text.value)).offset
-        symbols.add_scope(ScopeRange(text.source, start, end, inference.names, self.owners))
-        for node, key, label, shift in inference.accesses:
-            for symbol in self.owners.resolve_symbols(key, label, self.local.keys() | self.each_names.keys()):
-                if not key:
-                    symbols.indexed.add(symbol)
-                    continue
-                symbols.add_reference(text.at(node.lineno + shift), key, symbol)
-
     def _explain(self, path: str) -> str:
         if path in self.each_names:
             return f"it exists only inside the `each`: read it from `{identifier(self.each_names[path])}.done`"
         if path in self.local:
             return f"`{path}` is defined only after line {self.local[path].line}"
-        return (self.phase_context.explain(path) if self.phase_context is not None else "") or UNAVAILABLE_NAMES.get(
-            path, ""
-        )
-
-    def _check_question_bank(self, template: Template, arguments: list[nodes.Expr], types: list[Type]) -> None:
-        """Check the question banks that a call of `bank` can name, and the groups that it requests."""
-        for name in types[0].values or ():
-            bank = self.lookups.bank(str(name), self._value_spans(template, arguments[0], name)[0])
-            for group in types[1].values or () if bank is not None and len(types) > 1 else ():
-                if identifier(str(group)) not in map(identifier, bank or ()):
-                    span, hint = template.span(arguments[1]), f"add `## {group}` to `skills/{name}.md`"
-                    self.lookups.report_unknown(span, "group", str(group), bank or (), hint)
-
-    def _check_patterns(self, template: Template, argument: nodes.Expr, patterns: Type) -> None:
-        """Check the regular expressions that an argument can have."""
-        for pattern in _texts(patterns.values or ()):
-            if reason := rejection_reason(pattern):
-                for span in self._value_spans(template, argument, pattern):
-                    self.report(span, "pattern", reason)
-
-    def _check_id_documents(
-        self, template: Template, argument: nodes.Expr, document_types: Type, patterns: Type
-    ) -> None:
-        """Report each key of the `where` argument of `ids_in` that is not a kind of id to find."""
-        for kind in (
-            document_types.fields if document_types.kind == patterns.kind == "record" and patterns.fields else ()
-        ):
-            if kind not in patterns.fields:
-                self.lookups.report_unknown(template.span(argument), "kind of id", kind, patterns.fields)
+        hint = self.phase_context.explain(path) if self.phase_context is not None else ""
+        return hint or UNAVAILABLE_NAMES.get(path, "")
 
     def _value_spans(self, template: Template, node: nodes.Expr, value: str) -> list[Span]:
         """Return the locations of a text that an expression yields: in the template or in the config."""
@@ -331,7 +317,3 @@ def _texts(value: Any) -> Iterator[str]:
     elif isinstance(value, Mapping | list | tuple):
         for item in value.values() if isinstance(value, Mapping) else value:
             yield from _texts(item)
-
-
-def _single(type_: Type) -> bool:
-    return type_.values is not None and len(type_.values) == 1

@@ -13,7 +13,7 @@ from skillrun.checker.facts import conjuncts
 from skillrun.checker.inference import HISTORY, SUMMARY_READ
 from skillrun.checker.interfaces import check_config, check_declarations
 from skillrun.checker.lints import RoundPart, find_unread_inputs, nested_steps, warn_about_unchanging_rounds
-from skillrun.checker.names import base_types, history_type, phase_type
+from skillrun.checker.names import SUMMARY, base_types, phase_type
 from skillrun.checker.phase_effects import PhaseEffects, RecordReads, artifacts, check_parallel
 from skillrun.checker.program import NestedCall, Program, QuestionStep, collect_questions
 from skillrun.checker.scope import PhaseContext, ReferenceChecker, Scope
@@ -29,7 +29,7 @@ from skillrun.templates.expressions import Value
 from skillrun.templates.records import FAILURE
 from skillrun.types.fields import Field
 from skillrun.types.schemas import quote_value
-from skillrun.types.types import ANY, TEXT, Type, identifier, record
+from skillrun.types.types import ANY, NUMBER, TEXT, Type, identifier, list_of, record
 
 PROMPT_VERBS: Final = frozenset({"agent", "panel", "run"})  # verbs whose prompts contain the records
 OUTSIDE_PROJECT_HINT: Final = (
@@ -187,7 +187,9 @@ class WorkflowCheck:
 
     def _check_phase(self, use: PhaseUse, phase: Phase) -> None:
         visible_phases = self._visible_phases(self.workflow.ancestors(use.name))
-        names = {**self._base, "phases": visible_phases, "history": history_type(self.workflow.phases)}
+        past = record(dict.fromkeys(self.workflow.phases, SUMMARY.maybe()), "past.phases")
+        history = list_of(record({"round": NUMBER, "phases": past}, "the round"))
+        names = {**self._base, "phases": visible_phases, "history": history}
         scope = replace(
             self._scope(names, f"skills/{use.skill}.md"),
             phase_context=PhaseContext(self.workflow, use.name),

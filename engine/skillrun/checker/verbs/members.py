@@ -13,7 +13,7 @@ from skillrun.checker.interfaces import (
     check_seats,
     record_input_references,
 )
-from skillrun.checker.names import replies_type
+from skillrun.checker.names import POINTS
 from skillrun.checker.program import CheckedProtocol
 from skillrun.checker.scope import Scope
 from skillrun.checker.verbs.results import (
@@ -27,7 +27,7 @@ from skillrun.checker.verbs.results import (
 from skillrun.definitions.definitions import Protocol, Step
 from skillrun.library.lookups import UNKNOWN
 from skillrun.syntax.diagnostics import near_miss
-from skillrun.templates.records import ANSWER, QUESTION
+from skillrun.templates.records import ANSWER, DROPPED, QUESTION, REPLY
 from skillrun.types.fields import Field
 from skillrun.types.types import ANY, BOOLEAN, TEXT, Type, identifier, list_of, merge_types, record
 
@@ -40,22 +40,24 @@ def check_agent(scope: Scope, step: Step, main: Type, value_types: Types) -> Typ
     check_artifact(scope, step)
     data = data_type(scope, step)
     check_gather_shape(scope, step)
-    least = step.values.get("at_least")
-    filled = least is None or least.literal != 0
-    if data is not None and main.kind == "any":
-        data = ANY  # it may be a list
-    trailing_record, several = record_type(scope, step, value_types), main.kind == "list"
-    if trailing_record is not None and main.kind == "any":
-        trailing_record = ANY
-    replies = replies_type(
-        data,
-        step.id or "agent",
-        several=several,
-        filled=filled,
-        trailing_record=trailing_record,
-        points="points" in value_types,
-    )
-    return replies._replace(fields={**replies.fields, "path": TEXT}) if "writes" in value_types else replies
+    least, several = step.values.get("at_least"), main.kind == "list"
+    filled = least is None or least.literal != 0  # whether at least one member must reply
+    trailing_record = record_type(scope, step, value_types)
+    if main.kind == "any":  # the members may be a list, and then these values are lists, too
+        data = ANY if data is not None else None
+        trailing_record = ANY if trailing_record is not None else None
+    fields: dict[str, Type] = {"text": TEXT}
+    if data is not None:
+        fields["data"] = list_of(data, filled=filled) if several else data
+    if trailing_record is not None:
+        fields["record"] = list_of(trailing_record) if several else trailing_record.maybe()
+    if "points" in value_types:
+        fields["points"] = POINTS
+    structured = {"data": data or ANY, "record": trailing_record or ANY, "points": POINTS}
+    reply = record({**REPLY.fields, **{key: type_.maybe() for key, type_ in structured.items()}}, REPLY.label)
+    fields["path"] = TEXT if "writes" in value_types else TEXT.maybe()
+    fields["replies"] = list_of(reply, filled=filled)
+    return record({**fields, "dropped": list_of(DROPPED), "degraded": BOOLEAN}, step.id or "agent")
 
 
 def check_panel(scope: Scope, step: Step, main: Type, value_types: Types) -> Type:
@@ -63,15 +65,13 @@ def check_panel(scope: Scope, step: Step, main: Type, value_types: Types) -> Typ
     data_type(scope, step)
     value, protocol_names = step.values.get("protocol"), value_types.get("protocol", ANY).values
     known = scope.lookups.library.names("skills/protocols")
-    settings = (
-        scope.settings if protocol_names is not None else UNKNOWN
-    )  # the protocol may never be called with this config
+    # if the name is computed, the protocol may never be called with this config
+    settings = scope.settings if protocol_names is not None else UNKNOWN
     outputs: list[Type] = []
     callees: list[CheckedProtocol] = []
     inputs: dict[str, Field] = {}
-    for name in (
-        dict.fromkeys(known if protocol_names is None else map(str, protocol_names)) if value is not None else ()
-    ):
+    possible = known if protocol_names is None else map(str, protocol_names)
+    for name in dict.fromkeys(possible) if value is not None else ():
         assert value is not None
         for span in scope.lookups.value_spans(value, name, scope.settings) if protocol_names is not None else ():
             scope.lookups.add_reference(span, "protocol", f"skills/protocols/{name}.md", name)
@@ -116,9 +116,8 @@ def _check_task(scope: Scope, step: Step, protocols: list[Protocol], reading: li
         hint = "add an `id`, which names the section in the body"
         scope.report(step.span, "missing-id", f"`{step.verb}` needs an `id`", hint)
     elif reading and step.id not in scope.headings:
-        scope.report(
-            step.value_span("id"), "missing-section", f"`{step.id}` has no section", f"add `## {step.id}` to the body"
-        )
+        hint = f"add `## {step.id}` to the body"
+        scope.report(step.value_span("id"), "missing-section", f"`{step.id}` has no section", hint)
     elif protocols and not reading and (prompt := scope.prompts.get(step.id or "")) is not None:
         names = " or ".join(f"`{protocol.name}`" for protocol in protocols)
         message = f"the section `{step.id}` is not used: no prompt of the protocol {names} reads `task`"
@@ -145,9 +144,8 @@ def _warn_about_output_names(scope: Scope, protocols: list[Protocol]) -> None:
         for name, value in protocol.outputs.items():
             near = near_miss(name, others)
             if near and not all(name in other.outputs for other in protocols):
-                message = (
-                    f"`{name}` is called `{near}` in the protocol `{others[near]}`, and a panel can use either protocol"
-                )
+                other = f"`{near}` in the protocol `{others[near]}`"
+                message = f"`{name}` is called {other}, and a panel can use either protocol"
                 scope.problems.report(value.span, "near-miss", message, severity="warning")
 
 
@@ -159,19 +157,27 @@ def check_ask(scope: Scope, step: Step, main: Type, value_types: Types) -> Type:
     default = value_types.get("default", ANY)
     if main.kind == "text" and "multiple" not in value_types and default.kind in {"list", "record"}:
         hint = "use one choice, or add `multiple: true`" if default.kind == "list" and choices.values else ""
-        scope.report(
-            step.values["default"].span,
-            "type",
-            "`default` must be a single value, because the step asks one question",
-            hint,
-        )
+        message = "`default` must be a single value, because the step asks one question"
+        scope.report(step.values["default"].span, "type", message, hint)
     elif choices.values and "default" in value_types:
         chosen = default.item or ANY if default.kind == "list" else default
         check_allowed_values(scope, step.values["default"], chosen, ("", *choices.values), "the choices")
     if value_types.get("pause", ANY).values == ("exit",) and not value_types.keys() & {"form", "files"}:
         message, hint = "`pause: exit` needs files to wait for", "add `form:` (a file to fill in) or `files:`"
         scope.report(step.values["pause"].span, "missing-key", message, hint)
-    _check_questions(scope, step, main)
+    if step.main is not None and step.main.is_computed and step.main.template is not None:
+        question = main.item if main.kind == "list" and main.item is not None else main
+        if question.kind in ("number", "boolean", "list"):
+            hint = "expected text, a record with a `text`, or a list of these"
+            scope.report(step.main.span, "type", f"a question cannot be {KINDS[question.kind]}", hint)
+        elif question.kind == "record" and "text" not in question.fields:
+            hint = "rename the field with the question to `text`: `| pick('id', text='…')`"
+            scope.report(step.main.span, "missing-field", "the questions have no `text`", hint)
+    return _ask_type(step, main, value_types, choices)
+
+
+def _ask_type(step: Step, main: Type, value_types: Types, choices: Type) -> Type:
+    """Return the result type of an `ask`; `choices` is the type of each choice."""
     answer_kinds = [choices.kind] if "choices" in value_types else []
     answer_kinds += [value_types["default"].kind] if "default" in value_types else []
     item = main.item if main.kind == "list" and main.item is not None and main.item.kind == "record" else QUESTION
@@ -193,16 +199,3 @@ def is_always_answered(step: Step, main: Type) -> bool:
     is_one = main.unless is None and (main.kind == "text" or (main.kind == "record" and bool(main.fields)))
     is_open = not is_written and bool((main.fields or {}).keys() & {"default", "skip"})
     return "files" in step.values or ((is_written or is_one) and not is_open and find_open_question(step) is None)
-
-
-def _check_questions(scope: Scope, step: Step, main: Type) -> None:
-    """Report a computed value that cannot be a question."""
-    asked = main.item if main.kind == "list" and main.item is not None else main
-    if step.main is None or not step.main.is_computed or step.main.template is None:
-        return
-    if asked.kind in ("number", "boolean", "list"):
-        hint = "expected text, a record with a `text`, or a list of these"
-        scope.report(step.main.span, "type", f"a question cannot be {KINDS[asked.kind]}", hint)
-    elif asked.kind == "record" and "text" not in asked.fields:
-        hint = "rename the field with the question to `text`: `| pick('id', text='…')`"
-        scope.report(step.main.span, "missing-field", "the questions have no `text`", hint)
