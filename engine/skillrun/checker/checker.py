@@ -1,6 +1,9 @@
 """Checks that the files of a workflow fit together, and builds the program that the interpreter runs.
 
-Collects the problems of every file that the workflow uses. Works offline and calls no model.
+Collects the problems of every file that the workflow uses. Works offline and calls no model. `recheck` checks a library
+after a change, and keeps the results of workflows that read no changed file. It finds the same errors as
+`check_library`. Some warnings are given only if there are no errors: `check_library` requires that the whole library
+has none, `recheck` only that the workflow has none.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Finds comparisons that can never be true, given the kinds, possible values and ranges of both sides.
-
-Returns messages; the caller adds the location.
-"""
+"""Finds comparisons that can never be true, and arguments of the wrong kind, which would fail in every run."""
 
 from __future__ import annotations
 

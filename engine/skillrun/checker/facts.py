@@ -1,4 +1,4 @@
-"""Derives facts from conditions: which paths are present, and which expressions are true.
+"""Derives facts from conditions (which paths are present, which expressions are true), and applies them to types.
 
 If a path is present, so are its prefixes.
 """

@@ -1,7 +1,7 @@
-"""Warns of valid code that is probably a mistake.
+"""Warns of valid code that is probably a mistake: placeholders, and loops and rounds that repeat the same requests.
 
-Finds placeholders in the syntax of other tools, and loops that repeat the same requests. A placeholder is reported only
-if it matches a name in the file.
+A placeholder in the syntax of another tool is reported only if it matches a name in the file. An unchanged prompt gets
+its recorded reply, so a repeated request has no effect. There is no warning if anything might change.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Collects the state, names and artifacts that each phase uses, and reports conflicts between unordered phases."""
+"""Collects what phases use: the state, names and artifacts, and which fields of step records are read.
+
+Reports conflicts between unordered phases, and warns of unread fields, which models need not return.
+"""
 
 from __future__ import annotations
 

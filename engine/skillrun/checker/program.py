@@ -1,4 +1,4 @@
-"""The results of a check: the program that the interpreter runs, its protocols, and the questions it may ask."""
+"""The results of a check: the program that the interpreter runs, its protocols, and the questions that it may ask."""
 
 from __future__ import annotations
 
@@ -72,10 +72,6 @@ class CheckedProtocol:
     reads: frozenset[str]
     names_read: frozenset[str]
     question_steps: tuple[QuestionStep | NestedCall, ...]
-
-    @property
-    def reads_task(self) -> bool:
-        return "task.*" in self.reads
 
 
 @dataclass(frozen=True)

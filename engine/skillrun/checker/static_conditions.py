@@ -47,9 +47,8 @@ class StaticConditions:
 
     def for_inputs(self, fields: Iterable[Field], input_values: Value | None) -> StaticConditions:
         """Return the values of the inputs that a step passes in `with:`, as far as they are known."""
-        entries = (
-            {identifier(name): value for name, value in (input_values.entries or {}).items()} if input_values else {}
-        )
+        written = input_values.entries or {} if input_values is not None else {}
+        entries = {identifier(name): value for name, value in written.items()}
         values: dict[str, Any] = {}
         unknown: set[str] = set()
         for field in fields:
@@ -58,9 +57,8 @@ class StaticConditions:
             if isinstance(value, Absent):  # an absent value is not passed
                 if field.default is None:
                     continue
-                value = replace(
-                    self, names={**self.names, "inputs": values}, unknown_inputs=frozenset(unknown)
-                ).evaluate(field.default)
+                names = {**self.names, "inputs": values}
+                value = replace(self, names=names, unknown_inputs=frozenset(unknown)).evaluate(field.default)
             coerced = coerce(field, value, self.names) if value is not None else None
             if coerced is None or coerced.error:
                 unknown.add(name)
@@ -96,33 +94,14 @@ class StaticConditions:
 
     def _is_known(self, node: nodes.Node) -> bool:
         """Whether every name that an expression reads is known."""
-        root_names = [node] if isinstance(node, nodes.Name) else []
-        calls = {id(call.node) for call in node.find_all(nodes.Call)}
-        if isinstance(node, nodes.Call):
-            calls.add(id(node.node))
-        attribute_by_name = {
-            id(access.node): access.attr
-            for access in [*_matching_self(node, nodes.Getattr), *node.find_all(nodes.Getattr)]
-        }
-        for name in (*root_names, *node.find_all(nodes.Name)):
-            if id(name) in calls and name.name not in CONTEXT_FUNCTIONS:
+        whole = nodes.Output([node])  # `find_all` finds only what is below a node
+        called = {id(call.node) for call in whole.find_all(nodes.Call)}
+        fields = {id(access.node): identifier(access.attr) for access in whole.find_all(nodes.Getattr)}
+        unknown_fields = {"config": self.mode_dependent_keys, "inputs": self.unknown_inputs}
+        for name in whole.find_all(nodes.Name):
+            if id(name) in called and name.name not in CONTEXT_FUNCTIONS:
                 continue
-            if name.name not in self.names:
-                return False
-            if (
-                name.name == "config"
-                and self.mode_dependent_keys
-                and identifier(attribute_by_name.get(id(name), "")) in {"", *self.mode_dependent_keys}
-            ):
-                return False
-            if (
-                name.name == "inputs"
-                and self.unknown_inputs
-                and identifier(attribute_by_name.get(id(name), "")) in {"", *self.unknown_inputs}
-            ):
+            unknown = unknown_fields.get(name.name)
+            if name.name not in self.names or (unknown and fields.get(id(name), "") in {"", *unknown}):
                 return False
         return True
-
-
-def _matching_self(node: nodes.Node, kind: type[nodes.Getattr]) -> list[nodes.Getattr]:
-    return [node] if isinstance(node, kind) else []

@@ -1,4 +1,4 @@
-"""Checks the steps that repeat or call other steps: `repeat`, `goto` and `run`."""
+"""Checks the steps that repeat or call other steps: `repeat`, `each`, `goto` and `run`."""
 
 from __future__ import annotations
 

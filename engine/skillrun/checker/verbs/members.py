@@ -1,4 +1,4 @@
-"""Checks the steps that call members: `agent` and `panel`."""
+"""Checks the steps that ask members or the user: `agent`, `panel` and `ask`."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def check_panel(scope: Scope, step: Step, main: Type, value_types: Types) -> Typ
     owner_paths = tuple(f"skills/protocols/{checked.protocol.name}.md" for checked in callees)
     scope.owners.output_files[step.id or "the panel"] = owner_paths
     protocols = [checked.protocol for checked in callees]
-    reading = [checked.protocol.name for checked in callees if checked.reads_task]
+    reading = [checked.protocol.name for checked in callees if "task.*" in checked.reads]
     _warn_about_output_names(scope, protocols)
     if any(not protocol.seats.names for protocol in protocols):
         check_duplicate_members(scope, step, main)
@@ -107,7 +107,13 @@ def check_panel(scope: Scope, step: Step, main: Type, value_types: Types) -> Typ
     library = [protocol for protocol in map(scope.lookups.library.protocol, known) if protocol is not None]
     inputs |= {identifier(field.name): field for other in library for field in other.inputs}
     check_inputs(scope, step, inputs, "none of the protocols", value_types.get("with", ANY), all_of_them=False)
-    return _add_library_outputs(merge_types(outputs), library)
+    fields = dict(merge_types(outputs).fields)  # and the outputs of the protocols that the name may stand for
+    for output, expression in ((key, value) for other in library for key, value in other.outputs.items()):
+        known_type = fields.setdefault(identifier(output), ANY.maybe())
+        if known_type.values and isinstance(expression.literal, str):
+            values = dict.fromkeys((*known_type.values, expression.literal))
+            fields[identifier(output)] = known_type._replace(values=tuple(values))
+    return merge_types(outputs)._replace(fields=fields)
 
 
 def _check_task(scope: Scope, step: Step, protocols: list[Protocol], reading: list[str]) -> None:
@@ -122,19 +128,6 @@ def _check_task(scope: Scope, step: Step, protocols: list[Protocol], reading: li
         names = " or ".join(f"`{protocol.name}`" for protocol in protocols)
         message = f"the section `{step.id}` is not used: no prompt of the protocol {names} reads `task`"
         scope.problems.report(prompt.heading, "unused-section", message, severity="warning")
-
-
-def _add_library_outputs(chosen: Type, library: list[Protocol]) -> Type:
-    """Return the result type of a panel whose protocol is computed.
-
-    This is the type for the possible protocols, with the outputs of all other protocols added.
-    """
-    fields = dict(chosen.fields)
-    for name, value in ((identifier(name), value) for other in library for name, value in other.outputs.items()):
-        mine = fields.setdefault(name, ANY.maybe())
-        if mine.values and isinstance(value.literal, str):
-            fields[name] = mine._replace(values=tuple(dict.fromkeys((*mine.values, value.literal))))
-    return chosen._replace(fields=fields)
 
 
 def _warn_about_output_names(scope: Scope, protocols: list[Protocol]) -> None:

@@ -56,9 +56,8 @@ def record_type(scope: Scope, step: Step, value_types: Types) -> Type | None:
             continue
         for name in spec.static_schema.get("properties", {}):
             if name == ANSWERS and "points" in value_types:
-                scope.report(
-                    part.span, "duplicate", f"`{name}` is reserved for the answers to `points`", "choose another name"
-                )
+                message = f"`{name}` is reserved for the answers to `points`"
+                scope.report(part.span, "duplicate", message, "choose another name")
             elif identifier(name) in used_names:
                 scope.report(part.span, "duplicate", f"another part of `record` already has `{name}`")
             used_names[identifier(name)] = name
@@ -101,17 +100,13 @@ def check_kind(scope: Scope, name: str, key: Key, value: Value, type_: Type) -> 
 
 def check_artifact(scope: Scope, step: Step) -> None:
     """Report an artifact whose path is outside the run's folder, or is used by the run itself."""
-    path = step.artifact.literal if step.artifact is not None else None
-    if step.artifact is None or not isinstance(path, str):
+    path = step.artifact_path
+    if step.artifact is None or path is None:
         return
     parts = PurePosixPath(path).parts
     if not parts or path.startswith(("/", "~")) or ".." in parts:
-        scope.report(
-            step.artifact.span,
-            "path",
-            f"`{path}` is not a path inside the run's folder",
-            "use a relative path, such as `name.md`",
-        )
+        message = f"`{path}` is not a path inside the run's folder"
+        scope.report(step.artifact.span, "path", message, "use a relative path, such as `name.md`")
     elif parts[0] in ENGINE_FILES or parts[0].startswith("round-"):
         scope.report(step.artifact.span, "path", f"`{path}` belongs to the run itself", "choose another name")
 
@@ -120,13 +115,9 @@ def check_allowed_values(scope: Scope, value: Value, type_: Type, known: Iterabl
     """Report each possible value that is not allowed, where it is written: in the step or in the config."""
     options = list(known)
     allowed_texts = {each for each in options if isinstance(each, str)}
-    for invalid_value in [
-        each for each in type_.values or () if not (each in allowed_texts if isinstance(each, str) else each in options)
-    ]:
-        for span in scope.lookups.value_spans(value, invalid_value, scope.settings):
-            scope.report(
-                span,
-                "choice",
-                f"`{invalid_value}` is not one of {what}",
-                suggest(str(invalid_value), map(str, options)),
-            )
+    for given in type_.values or ():
+        if given in allowed_texts if isinstance(given, str) else given in options:
+            continue
+        for span in scope.lookups.value_spans(value, given, scope.settings):
+            hint = suggest(str(given), map(str, options))
+            scope.report(span, "choice", f"`{given}` is not one of {what}", hint)

@@ -51,7 +51,15 @@ def _drop_stale_facts(scope: Scope, stop_facts: Facts, step: Step) -> Facts:
 
 def check_step(scope: Scope, step: Step) -> None:
     """Check a step and its `otherwise`, and bind its id."""
-    first = _claim_id(scope, step)
+    first = True
+    if step.id is not None:
+        span = step.value_span("id")
+        scope.lookups.add_reference(span, "local", scope.owners.steps, identifier(step.id))
+        first_span = scope.ids.setdefault(identifier(step.id), span)
+        first = first_span is span
+        if not first:
+            message, hint = f"another step already has the id `{step.id}`", f"it is on line {first_span.line}"
+            scope.problems.report(span, "duplicate-id", message, hint, elsewhere=first_span)
     with scope.assuming(step.when):
         shared = step.otherwise is not None and step.otherwise.id == step.id
         with scope.failure_in_scope(FAILURE.maybe() if shared else None):  # both steps may use the same section
@@ -73,14 +81,19 @@ def check_step(scope: Scope, step: Step) -> None:
 def _check_body(scope: Scope, step: Step, *, has_section: bool = True) -> Type | None:
     """Check the step's values, its section if it has one, and the rules of its verb."""
     main = scope.infer_required_value(step.main, step.verb) if step.main is not None and step.verb != "set" else ANY
-    extra, writes_names = ({}, {}) if step.verb not in ("agent", "panel") else _member_names(main)
-    scope.record_view(step.node.span, step.id, extra)
-    value_types = {
-        name: scope.infer_value(value, extra if name == "material" else {})
-        if name in MAY_BE_ABSENT
-        else scope.infer_required_value(value, name, writes_names if name == "writes" else {})
-        for name, value in step.values.items()
-    }
+    prompt_names: Types = {}
+    path_names: Types = {}
+    if step.verb in ("agent", "panel"):
+        member = member_type(main)
+        prompt_names = {"member": record({**member.fields, **REMEMBERS}, member.label)}
+        path_names = {"member": member}
+    scope.record_view(step.node.span, step.id, prompt_names)
+    value_types: dict[str, Type] = {}
+    for name, value in step.values.items():
+        if name in MAY_BE_ABSENT:
+            value_types[name] = scope.infer_value(value, prompt_names if name == "material" else {})
+        else:
+            value_types[name] = scope.infer_required_value(value, name, path_names if name == "writes" else {})
     if step.main is not None:
         check_kind(scope, step.verb, VERBS[step.verb].main, step.main, main)
     for name, value in step.values.items():
@@ -89,17 +102,11 @@ def _check_body(scope: Scope, step: Step, *, has_section: bool = True) -> Type |
     if prompt is not None:
         scope.lookups.add_reference(prompt.name_span, "local", scope.owners.steps, identifier(prompt.name))
     if prompt is not None and has_section and step.verb in ("agent", "panel", "write"):
-        (scope.check_text if step.verb == "write" else scope.check_prompt)(prompt.template, extra)
+        (scope.check_text if step.verb == "write" else scope.check_prompt)(prompt.template, prompt_names)
     if "material" in value_types:
         check_material(scope, step.values["material"], value_types["material"])
     check = _CHECKS.get(step.verb)
     return check(scope, step, main, value_types) if check is not None else None
-
-
-def _member_names(main: Type) -> tuple[Types, Types]:
-    """Return `member` with the fields that prompts and material can read, and with those that `writes` can read."""
-    member = member_type(main)
-    return {"member": record({**member.fields, **REMEMBERS}, member.label)}, {"member": member}
 
 
 def check_material(scope: Scope, value: Value, type_: Type) -> None:
@@ -113,19 +120,6 @@ def check_material(scope: Scope, value: Value, type_: Type) -> None:
         if type_.kind == "record" and type_.fields[title].kind == "boolean":
             hint = "use text, a number, a list, a record or replies; put a condition in the section"
             scope.report(entry.span, "type", f"`{title}` is a boolean, which cannot be used as `material`", hint)
-
-
-def _claim_id(scope: Scope, step: Step) -> bool:
-    """Return whether the step is the first one with its id; report the step if not."""
-    if step.id is None:
-        return True
-    span = step.value_span("id")
-    scope.lookups.add_reference(span, "local", scope.owners.steps, identifier(step.id))
-    first_span = scope.ids.setdefault(identifier(step.id), span)
-    if first_span is not span:
-        message, hint = f"another step already has the id `{step.id}`", f"it is on line {first_span.line}"
-        scope.problems.report(span, "duplicate-id", message, hint, elsewhere=first_span)
-    return first_span is span
 
 
 def _event_fact(step: Step, how: str) -> Facts:

@@ -1,4 +1,4 @@
-"""Checks the steps that compute values: `set` and `decide`."""
+"""Checks the steps that compute values or use files: `set`, `decide`, `read`, `find` and `write`."""
 
 from __future__ import annotations
 
@@ -12,17 +12,13 @@ from skillrun.checker.verbs.results import Types, check_allowed_values, check_ar
 from skillrun.definitions.definitions import Step
 from skillrun.definitions.reader import RESERVED_NAMES
 from skillrun.syntax.diagnostics import Suggestion, near_miss
-from skillrun.syntax.source import Span
 from skillrun.types.schemas import quote_value
 from skillrun.types.types import ANY, NO_FACTS, TEXT, Facts, Type, identifier, list_of, merge_types, record
 
 
 def check_set(scope: Scope, step: Step, _: Type, __: Types) -> None:
-    state = (
-        {identifier(variable.name): variable for variable in scope.phase_context.workflow.state}
-        if scope.phase_context is not None
-        else {}
-    )
+    variables = scope.phase_context.workflow.state if scope.phase_context is not None else ()
+    state = {identifier(variable.name): variable for variable in variables}
     entries, keys = (step.main.entries or {}, step.main.key_spans) if step.main is not None else ({}, {})
     for written, value in entries.items():
         type_, name = scope.infer_value(value), identifier(written)
@@ -31,9 +27,8 @@ def check_set(scope: Scope, step: Step, _: Type, __: Types) -> None:
         if scope.outer_names is not None and (name in state or name in scope.outer_names):
             what = f"state.{written}" if name in state else written
             hint = "an `each` sets names per item: choose another name, and read it from the result of the `each`"
-            scope.report(
-                keys[written], "each", f"`{what}` is defined outside of the `each`, so it cannot be set here", hint
-            )
+            message = f"`{what}` is defined outside of the `each`, so it cannot be set here"
+            scope.report(keys[written], "each", message, hint)
         elif name in state:
             expected = scope.names["state"].fields[name]
             if check_field_value(scope, state[name], value, type_):
@@ -78,57 +73,37 @@ _DOCUMENT: Final = record({"path": TEXT, "text": TEXT}, "the document")
 
 
 def check_read(scope: Scope, step: Step, _: Type, __: Types) -> Type:
-    _warn_of_missing_file(scope, step)
+    origin, path, library = step.values.get("from"), step.main, scope.lookups.library
+    name = path.literal if path is not None else None
+    if path is not None and isinstance(name, str) and origin is not None and origin.literal == "project":
+        is_required = step.otherwise is None and step.when is None and not any(sign in name for sign in WILDCARDS)
+        is_own = path.span.source.path.is_relative_to(library.project)
+        if is_required and is_own and not library.has_project_file(name):
+            # not an error, because the file may be created before the run
+            hint = "create it before a run, or add an `otherwise` that runs if it is missing"
+            message = f"the project has no file {quote_value(name)}"
+            scope.problems.report(path.span, "missing-file", message, hint, "warning")
     data = data_type(scope, step)
     fields = {"text": TEXT, "files": list_of(TEXT), "documents": list_of(_DOCUMENT)}
     fields |= {} if data is None else {"data": data}
     return record(fields, step.id or "read")
 
 
-def _warn_of_missing_file(scope: Scope, step: Step) -> None:
-    """Warn if a file of the project requires another file of the project that does not exist.
-
-    This is not an error, because the file may be created before the run.
-    """
-    origin, path, project = step.values.get("from"), step.main, scope.lookups.library.project
-    if origin is None or origin.literal != "project" or path is None or not isinstance(name := path.literal, str):
-        return
-    is_optional = step.otherwise is not None or step.when is not None
-    if is_optional or any(sign in name for sign in WILDCARDS) or not path.span.source.path.is_relative_to(project):
-        return
-    if not scope.lookups.library.has_project_file(name):
-        message = f"the project has no file {quote_value(name)}"
-        hint = "create it before a run, or add an `otherwise` that runs if it is missing"
-        scope.problems.report(path.span, "missing-file", message, hint, "warning")
-
-
 def check_find(scope: Scope, step: Step, main: Type, value_types: Types) -> Type:
     """Return the result type: three lists of the items and, if the step has `show`, the texts of the files."""
     item = main.item if main.kind == "list" and main.item is not None else ANY if main.kind == "any" else main
+    span = step.main.span if step.main is not None else step.span
     if main.kind in ("number", "boolean", "record", "map") or item.kind in ("number", "boolean", "list"):
         hint = "expected a path, a list of paths, or a list of records with a `path`"
-        scope.report(
-            _main_span(step), "type", f"`find` takes paths, not {KINDS[_rejected_type(main, item).kind]}", hint
-        )
+        rejected = item if main.kind == "list" else main
+        scope.report(span, "type", f"`find` takes paths, not {KINDS[rejected.kind]}", hint)
     elif item.kind == "record" and "path" not in item.fields:
-        scope.report(
-            _main_span(step),
-            "type",
-            "the records passed to `find` have no `path`",
-            "put the path in a field called `path`",
-        )
+        message, hint = "the records passed to `find` have no `path`", "put the path in a field called `path`"
+        scope.report(span, "type", message, hint)
     items = list_of(item.present()._replace(values=None))
     fields = {"found": items, "missing": items, "withheld": items}
     fields |= {"texts": list_of(_DOCUMENT), "left_out": list_of(TEXT)} if "show" in value_types else {}
     return record(fields, step.id or "find")
-
-
-def _rejected_type(main: Type, item: Type) -> Type:
-    return item if main.kind == "list" else main
-
-
-def _main_span(step: Step) -> Span:
-    return step.main.span if step.main is not None else step.span
 
 
 def check_write(scope: Scope, step: Step, _: Type, value_types: Types) -> Type:
