@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from skillrun.repository.ownership import is_user_owned
+from skillrun.repository.paths import is_user_owned
 from skillrun.syntax.diagnostics import SkillrunError
 from skillrun.syntax.reading import open_file
 

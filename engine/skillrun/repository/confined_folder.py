@@ -17,8 +17,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Final, Literal, NamedTuple, Protocol, Self
 
-from skillrun.repository.ownership import is_user_owned
-from skillrun.repository.paths import PathRefused
+from skillrun.repository.paths import PathRefused, is_user_owned
 from skillrun.types.schemas import quote_value
 
 LONGEST: Final = 4096  # characters of a path

@@ -1,8 +1,9 @@
-"""Definitions in a source file, and the interface of the finders that locate them."""
+"""Definitions in a source file with the interface of the finders that locate them, and the headings of a text."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Final, NamedTuple, Protocol, Self
 
 from skillrun.repository.readable_folder import one_line
@@ -63,3 +64,66 @@ def open_finder(until: float) -> DefinitionFinder:
 
 def shorten(name: str) -> str:
     return name if len(name) <= MAX_NAME else f"{name[: MAX_NAME - 1]}…"
+
+
+MARKDOWN: Final = ("md", "markdown", "mdx")
+TEXT_ENDINGS: Final = (*MARKDOWN, "rst", "txt")
+"""Extensions of text files that are outlined by their headings."""
+TEXT_SUFFIXES: Final = tuple(f".{ending}" for ending in TEXT_ENDINGS)
+
+LONGEST: Final = 160  # characters of a title
+_ATX_HEADING: Final = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*))?$")
+_FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})")
+_UNDERLINE: Final = re.compile(r"([=\-~^\"'`*+#.:_])\1{2,}\s*$")
+
+
+def find_headings(lines: Sequence[str], *, is_markdown: bool) -> list[Definition]:
+    """Return the headings. The lines of a heading end before the next heading of the same or a higher level. In
+    markdown, `#` and two kinds of underlines mark headings. In other texts, all kinds of underlines do, and the kind
+    used first marks the top level."""
+    entries: list[tuple[int, int, str]] = []  # line, level and title of each heading
+    kinds = ["=", "-"] if is_markdown else []
+    fence = ""
+    for number, line in enumerate(lines, 1):
+        if is_markdown and (mark := _FENCE.match(line[:200])) and (not fence or mark[1].startswith(fence)):
+            fence = "" if fence else mark[1]
+            continue
+        if fence:
+            continue
+        text = line[: LONGEST * 2].rstrip()
+        title = lines[number - 2][: LONGEST * 2].rstrip() if number > 1 else ""
+        if is_markdown and (mark := _ATX_HEADING.match(text)):
+            entries.append((number, len(mark[1]), (mark[2] or "").rstrip(" #")))
+        elif (under := _UNDERLINE.match(text)) and _is_title(title, text) and (not is_markdown or under[1] in kinds):
+            if under[1] not in kinds:
+                kinds.append(under[1])
+            entries.append((number - 1, kinds.index(under[1]) + 1, title.strip()))
+        if len(entries) == MAX_DEFINITIONS:
+            break
+    # the lines of a heading end before the next heading of the same or a higher level
+    ends: dict[int, int] = {}  # first line of the next heading, by level
+    highest = min((level for _, level, _ in entries), default=1)
+    definitions = []
+    for first, level, heading in reversed(entries):
+        end = min((place for other, place in ends.items() if other <= level), default=len(lines) + 1)
+        header = one_line(heading[:LONGEST])
+        definitions.append(Definition(first, end - 1, level - highest, header, shorten(header)))
+        ends[level] = first
+    return definitions[::-1]
+
+
+def _is_title(text: str, below: str) -> bool:
+    """Whether a line can be the title above the underline `below`. A title has words, is at most one character longer
+    than the underline, and does not belong to a list or table."""
+    return (
+        bool(text)
+        and not text[0].isspace()
+        and any(character.isalnum() for character in text)
+        and len(text) <= len(below) + 1
+        and not text.startswith(("- ", "* ", "> ", "|", ".. "))
+    )
+
+
+def ending_of(name: str) -> str:
+    own = name.rpartition("/")[2].lstrip(".")
+    return own.rpartition(".")[2].lower() if "." in own else ""

@@ -1,12 +1,13 @@
-"""The tools List, Glob and Read. List shows a folder with sizes, Glob finds files that match a pattern, and Read shows
-numbered lines of a file.
+"""The tools List, Glob and Read, and excerpts of files for `find`.
 
-The size of a text is its number of lines, since this determines the cost of reading it. The size of a folder is its
-number of readable files.
+List shows a folder with sizes, Glob finds files that match a pattern, and Read shows numbered lines of a file. The size
+of a text is its number of lines, since this determines the cost of reading it. The size of a folder is its number of
+readable files.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from skillrun.repository.matching import parse_glob
@@ -56,19 +57,15 @@ def list_folder(folder: ReadableFolder, budget: OutputBudget, path: str = ".") -
         file_counts, is_truncated = _count_files(folder, start)
         if is_truncated:
             remark = f"(only the first {MAX_FILES:,} files in folders are counted)"
-        for name, is_folder in names[: len(budget.take_lines(plain))]:
-            count = file_counts.get(name, 0)
-            size = (
-                (count_noun(count, "file") if count else "")
-                if is_folder
-                else _describe_size(folder, _path(start, name))
-            )
-            sizes[f"{one_line(name)}{'/' if is_folder else ''}"] = size
+        for label, (name, is_folder) in zip(budget.take_lines(plain), names, strict=False):
+            if not is_folder:
+                sizes[label] = _describe_size(folder, name if start == "." else f"{start}/{name}")
+            elif count := file_counts.get(name):
+                sizes[label] = count_noun(count, "file")
     except TimeoutError:
         remark = f"(stopped after {SECONDS:g} seconds; missing sizes are unknown)"
-    return format_result(
-        [f"{name}  {sizes.get(name, '')}".rstrip() for name in plain], budget, remark, "(the folder is empty)"
-    )
+    lines = [f"{name}  {sizes.get(name, '')}".rstrip() for name in plain]
+    return format_result(lines, budget, remark, "(the folder is empty)")
 
 
 def _count_files(folder: ReadableFolder, start: str) -> tuple[dict[str, int], bool]:
@@ -99,10 +96,6 @@ def _describe_size(folder: ReadableFolder, name: str) -> str:
     return count_noun(count_lines(content), "line")
 
 
-def _path(folder: str, name: str) -> str:
-    return name if folder == "." else f"{folder}/{name}"
-
-
 MAX_WHOLE_FILE: Final = 24_000  # characters; files up to this size are returned whole
 NOTE_RESERVE: Final = 120  # characters reserved for the note at the end
 MAX_OUTLINE_BELOW: Final = 3_000  # characters of the outline of the lines that are not shown
@@ -121,11 +114,8 @@ def read_lines(
         raise ToolError(f"{quote_value(path)} has {len(lines)} lines")
     wanted = lines[offset - 1 : None if limit is None else offset - 1 + limit]
     numbered_lines = number_lines(wanted, offset)
-    kept = (
-        budget.with_characters(MAX_WHOLE_FILE if limit is None else MAX_RANGE)
-        .minus(NOTE_RESERVE)
-        .take_lines(numbered_lines)
-    )
+    most = MAX_WHOLE_FILE if limit is None else MAX_RANGE
+    kept = budget.with_characters(most).minus(NOTE_RESERVE).take_lines(numbered_lines)
     if limit is None and len(kept) < len(numbered_lines):
         kept = budget.minus(NOTE_RESERVE).take_lines(numbered_lines)
     if not kept:
@@ -134,8 +124,63 @@ def read_lines(
     if last < len(lines):
         kept.append(f"(lines {offset} to {last} of {len(lines)}; continue with offset {last + 1})")
         remaining = budget.with_characters(MAX_OUTLINE_BELOW).minus(NOTE_RESERVE).subtract_lines(kept)
-        if limit is None and (
-            outline_lines := render_outline_below(path, content, last + 1, folder.deadline, remaining)
-        ):
-            kept += ["(below:)", *outline_lines]
+        below = render_outline_below(path, content, last + 1, folder.deadline, remaining) if limit is None else []
+        kept += ["(below:)", *below] if below else []
     return "\n".join(kept)
+
+
+MAX_CHARACTERS: Final = 400_000  # characters of all excerpts
+MERGE_DISTANCE: Final = 3  # lines; ranges at most this far apart are merged
+END: Final = 1 << 40
+
+LineRange = tuple[int, int]  # the first line and the last
+
+
+def read_excerpts(
+    folder: ReadableFolder, wanted: Mapping[str, Iterable[LineRange]], max_lines: int
+) -> tuple[dict[str, str], list[str]]:
+    """Return the excerpts of each file, and the places that were left out. A file without ranges is read whole.
+
+    Binary files and files that cannot be read are left out. Raises TimeoutError.
+    """
+    texts: dict[str, str] = {}
+    left_out: list[str] = []
+    room = MAX_CHARACTERS
+    for path, ranges in wanted.items():
+        if max_lines <= 0 or room <= 0:
+            left_out.append(path)
+            continue
+        try:
+            lines = split_lines(read_text(folder, path))
+        except TimeoutError:
+            raise
+        except (ToolError, OSError, SkillrunError):
+            left_out.append(path)
+            continue
+        parts = []
+        for first, requested_last in _merge_ranges(ranges):
+            if first > len(lines):
+                break
+            last = min(requested_last, len(lines))
+            ends = min(last, first + max_lines - 1)
+            kept = OutputBudget(room).take_lines(number_lines(lines[first - 1 : ends], first))
+            max_lines -= len(kept)
+            room -= sum(len(line) + 1 for line in kept)
+            if kept:
+                parts.append("\n".join(kept))
+            if first + len(kept) <= last:
+                left_out.append(f"{path}:{first + len(kept)}-{last}")
+        if parts:
+            texts[path] = "\n   […]\n".join(parts)
+    return texts, left_out
+
+
+def _merge_ranges(ranges: Iterable[LineRange]) -> list[LineRange]:
+    """Return the ranges in order, merging those that overlap or are close. Without ranges, return the whole file."""
+    merged: list[LineRange] = []
+    for first, last in sorted(ranges) or [(1, END)]:
+        if merged and first <= merged[-1][1] + MERGE_DISTANCE + 1:
+            merged[-1] = (merged[-1][0], max(merged[-1][1], last))
+        else:
+            merged.append((first, last))
+    return merged

@@ -1,6 +1,14 @@
-"""The error for refused paths, and the check of run names."""
+"""The error for refused paths, the check of run names, and the check of a file's owner.
+
+Some file systems choose the owner of files themselves.
+"""
 
 from __future__ import annotations
+
+import os
+import secrets
+from contextlib import suppress
+from pathlib import Path
 
 from skillrun.syntax.diagnostics import SkillrunError, UsageError
 from skillrun.types.fields import SLUG
@@ -19,3 +27,33 @@ def require_slug(name: str) -> str:
         f"{quote_value(name)} is not a valid name",
         "Use lower-case letters, digits and `-`, at most 64, not starting with `-`: `my-feature`.",
     )
+
+
+def is_user_owned(status: os.stat_result, folder: Path | int) -> bool:
+    """Whether a file belongs to this user or root. The file is in `folder`, or is `folder` itself.
+
+    Some file systems choose the owner of files themselves (NFS with `all_squash`, SMB, 9p). There, the user who owns a
+    newly created file counts as this user. Never raises: if no file can be created, the result is False.
+    """
+    if status.st_uid in (os.geteuid(), 0):  # root can read and write everything anyway
+        return True
+    with suppress(OSError):
+        return status.st_uid == _new_file_owner(folder)
+    return False
+
+
+def _new_file_owner(folder: Path | int) -> int:
+    """Return the user id of the owner of a new file, which is created in the folder and removed. Raises OSError."""
+    parent = folder if isinstance(folder, int) else os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        name = f".{secrets.token_hex(8)}.new"
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        descriptor = os.open(name, flags, 0o600, dir_fd=parent)
+        try:
+            return os.fstat(descriptor).st_uid
+        finally:
+            os.close(descriptor)
+            os.unlink(name, dir_fd=parent)
+    finally:
+        if parent is not folder:
+            os.close(parent)

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from skillrun.repository.confined_folder import LONGEST
 from skillrun.repository.file_tools import glob, list_folder, read_lines
-from skillrun.repository.overview import outline
+from skillrun.repository.outline import outline
 from skillrun.repository.readable_folder import SECONDS, ReadableFolder
 from skillrun.repository.results import OutputBudget, ToolError
 from skillrun.repository.searching import grep

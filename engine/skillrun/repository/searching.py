@@ -11,16 +11,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from skillrun.repository.definitions import DefinitionFinder, open_finder
-from skillrun.repository.file_ranking import CODE, rank_file
+from skillrun.repository.definitions import open_finder
 from skillrun.repository.matching import parse_glob
 from skillrun.repository.outline import build_outline, enclosing_definitions
 from skillrun.repository.readable_folder import MAX_FILES, SECONDS, ReadableFolder, one_line, split_path
 from skillrun.repository.results import (
+    CODE,
     BinaryFileError,
     OutputBudget,
     ToolError,
     count_noun,
+    rank_file,
     read_text,
     split_lines,
     truncate_line,
@@ -164,23 +165,21 @@ def _locate_hits(folder: ReadableFolder, hits: list[FileHits], remarks: list[str
     located = list(hits)
     try:
         with open_finder(folder.deadline) as finder:
-            for number, file in enumerate(hits[:MAX_LOCATED_FILES]):
+            for place, file in enumerate(hits[:MAX_LOCATED_FILES]):
                 if file.rank == CODE and finder.supports(file.path, b""):
-                    located[number] = replace(file, definitions=_hit_definitions(folder, finder, file))
+                    try:
+                        content = read_text(folder, file.path, is_checked=True)
+                    except TimeoutError:
+                        raise
+                    except (ToolError, SkillrunError, OSError):
+                        continue  # the file was removed in the meantime
+                    definitions = build_outline(finder, file.path, content).definitions
+                    numbers = (int(line.partition(":")[0]) for line in file.lines)
+                    enclosing = tuple(enclosing_definitions(definitions, number) for number in numbers)
+                    located[place] = replace(file, definitions=enclosing)
     except TimeoutError:
         remarks.append("(out of time: some hits are shown without their definition)")
     return located
-
-
-def _hit_definitions(folder: ReadableFolder, finder: DefinitionFinder, hits: FileHits) -> tuple[str, ...]:
-    """Return, for each hit of a file, the definition that contains it. Raises TimeoutError."""
-    try:
-        file = build_outline(finder, hits.path, read_text(folder, hits.path, is_checked=True))
-    except TimeoutError:
-        raise
-    except (ToolError, SkillrunError, OSError):
-        return ()  # the file was removed in the meantime
-    return tuple(enclosing_definitions(file.definitions, int(line.partition(":")[0])) for line in hits.lines)
 
 
 def _summarize_rest(hits: list[FileHits]) -> str:

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from skillrun.extensions.outline import parser_process
 from skillrun.extensions.outline.grammars import _BY_EXTENSION, PYTHON, Grammar, detect_grammar
 from skillrun.extensions.outline.parser import DefinitionParser
-from skillrun.repository.definitions import MAX_FILE, NoOutline
-from skillrun.repository.headings import find_headings
+from skillrun.repository.definitions import MAX_FILE, NoOutline, find_headings
 from skillrun.repository.outline import build_outline
 from skillrun.repository.results import MAX_RESULT
 from tests.unit.repository.test_repository import SECRET, ask

@@ -2,7 +2,7 @@
 
 import pytest
 
-from skillrun.repository.file_ranking import CODE, RECORDS, TESTS, TEXTS, rank_file
+from skillrun.repository.results import CODE, RECORDS, TESTS, TEXTS, rank_file
 
 
 @pytest.mark.parametrize(

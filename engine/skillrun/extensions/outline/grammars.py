@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from skillrun.repository.headings import ending_of
+from skillrun.repository.definitions import ending_of
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal
 from skillrun.definitions.definitions import Step
 from skillrun.library.reply_sizes import step_address
 from skillrun.repository.confined_folder import LONGEST
-from skillrun.repository.excerpts import LineRange, read_excerpts
+from skillrun.repository.file_tools import LineRange, read_excerpts
 from skillrun.repository.paths import PathRefused
 from skillrun.repository.readable_folder import SECONDS, PathWithheld, ReadableFolder
 from skillrun.repository.wildcards import InvalidPattern, compile_wildcard

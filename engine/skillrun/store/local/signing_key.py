@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from skillrun.repository.confined_folder import PRIVATE_MODE, ConfinedFolder
-from skillrun.repository.ownership import is_user_owned
+from skillrun.repository.paths import is_user_owned
 from skillrun.store.local.atomic import write_atomic
 from skillrun.syntax.diagnostics import SkillrunError
 
