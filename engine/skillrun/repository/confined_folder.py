@@ -72,7 +72,13 @@ class ConfinedFolder:
         self.guard: WriteGuard | None = None
         self._path = str(path)
         self._identity: Identity | None = None
-        self._root = _open_root(path, links=links) if descriptor is None else descriptor
+        try:
+            flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | (0 if links else os.O_NOFOLLOW)
+            self._root = os.open(path, flags) if descriptor is None else descriptor
+        except OSError as error:
+            if error.errno in (errno.ELOOP, errno.ENOTDIR) and not links and path.is_symlink():
+                raise PathRefused(f"{path} is a symbolic link", NO_LINKS_HINT) from None
+            raise
         self._real = os.path.realpath(path) if links else str(path)
 
     def close(self) -> None:
@@ -162,11 +168,8 @@ class ConfinedFolder:
 
     def is_user_owned(self, name: str = ".") -> bool:
         """Whether a folder belongs to this user or root."""
-        descriptor = self._open_subfolder(name)
-        try:
+        with self._subfolder(name) as descriptor:
             return is_user_owned(os.fstat(descriptor), descriptor)
-        finally:
-            os.close(descriptor)
 
     def is_file(self, name: str) -> bool:
         """Whether the name refers to a regular file that may be opened."""
@@ -184,7 +187,7 @@ class ConfinedFolder:
 
     def open_folder(self, name: str) -> ConfinedFolder:
         """Open a subfolder as a separate `ConfinedFolder`."""
-        return ConfinedFolder(self.path / name, links=self.links, descriptor=self._open_subfolder(name))
+        return ConfinedFolder(self.path / name, links=self.links, descriptor=self.open_descriptor(name))
 
     def sibling(self, name: str) -> ConfinedFolder:
         """Open a sibling of this folder, even if another folder is now at `path`. Raises PathRefused for a link."""
@@ -201,11 +204,8 @@ class ConfinedFolder:
 
     def entries(self, name: str = ".") -> list[tuple[str, EntryKind]]:
         """Return the sorted names in a folder and the kind of each. Links are not followed."""
-        descriptor = self._open_subfolder(name)
-        try:
+        with self._subfolder(name) as descriptor:
             return entries(descriptor)
-        finally:
-            os.close(descriptor)
 
     def remove(self, name: str) -> None:
         """Remove a file, or a folder with its contents. If the name is a link, only the link is removed."""
@@ -218,12 +218,9 @@ class ConfinedFolder:
 
     def make_private(self, name: str = ".") -> None:
         """Allow only the owner of a folder to access it."""
-        descriptor = self._open_subfolder(name)
-        try:
+        with self._subfolder(name) as descriptor:
             if stat.S_IMODE(os.fstat(descriptor).st_mode) != PRIVATE_MODE:
                 os.fchmod(descriptor, PRIVATE_MODE)
-        finally:
-            os.close(descriptor)
 
     def add_mode(self, name: str, mode: int) -> None:
         """Add permission bits to a regular file or a folder."""
@@ -238,22 +235,18 @@ class ConfinedFolder:
         rename or remove the file. If the last part is a symbolic link, the link is not followed. With `create`, missing
         parent folders are created with `mode`."""
         if name.startswith("/"):
-            raise PathRefused(
-                f"{quote_value(name)} leads out of its folder", "It is absolute; make it relative to the folder."
-            )
+            raise PathRefused.outside(name, "It is absolute; make it relative to the folder.")
         folder, _, leaf = _check_name(name).rpartition("/")
         if leaf in ("", ".", ".."):
             raise PathRefused(f"{quote_value(name)} is not a file name")
         if create and folder:
             self.make_folder(folder, mode)
-        descriptor = self._open_subfolder(folder or ".")
-        try:
-            yield descriptor, leaf
-        except OSError as error:
-            self._set_error_path(error, name)
-            raise
-        finally:
-            os.close(descriptor)
+        with self._subfolder(folder or ".") as descriptor:
+            try:
+                yield descriptor, leaf
+            except OSError as error:
+                self._set_error_path(error, name)
+                raise
 
     def _set_error_path(self, error: OSError, name: str) -> None:
         """Put the full path into an error that names only the part that was opened from a descriptor."""
@@ -270,13 +263,18 @@ class ConfinedFolder:
             with self.open_parent(done) as (folder, leaf), suppress(FileExistsError):
                 os.mkdir(leaf, mode, dir_fd=folder)
 
-    def open_descriptor(self) -> int:
-        """Return a new descriptor of the folder; the caller closes it."""
-        return self._open_subfolder(".")
-
-    def _open_subfolder(self, name: str) -> int:
+    def open_descriptor(self, name: str = ".") -> int:
+        """Return a new descriptor of a folder; the caller closes it."""
         with self._walk(name) as (folder, leaf):
             return os.open(leaf, _READ_FOLDER_FLAGS, dir_fd=folder)
+
+    @contextmanager
+    def _subfolder(self, name: str) -> Iterator[int]:
+        descriptor = self.open_descriptor(name)
+        try:
+            yield descriptor
+        finally:
+            os.close(descriptor)
 
     def _open_file(self, name: str, folder: int, leaf: str, flags: int = os.O_RDONLY, mode: int = 0o600) -> int:
         """Open a regular file in a folder. Other kinds of files are rejected before they are opened if opening them
@@ -312,9 +310,7 @@ class ConfinedFolder:
         real_parts = [] if real_parts is None else real_parts
         todo = _check_name(name).split("/")[::-1]
         if name.startswith("/"):
-            raise PathRefused(
-                f"{quote_value(name)} leads out of its folder", "It is absolute; make it relative to the folder."
-            )
+            raise PathRefused.outside(name, "It is absolute; make it relative to the folder.")
         descriptors = [self._root]
         links_left = MAX_LINKS
         leaf = last = "."
@@ -325,7 +321,7 @@ class ConfinedFolder:
                     continue
                 if part == "..":
                     if len(descriptors) == 1:
-                        raise PathRefused(f"{quote_value(name)} leads out of its folder", "It goes up with `..`.")
+                        raise PathRefused.outside(name, "It goes up with `..`.")
                     os.close(descriptors.pop())
                     real_parts.pop()
                     continue
@@ -349,9 +345,8 @@ class ConfinedFolder:
             last = leaf
             yield descriptors[-1], leaf
         except OSError as error:
-            if error.errno == errno.ELOOP or (
-                error.errno == errno.ENOTDIR and self._link_target(descriptors[-1], last)
-            ):
+            is_link = error.errno == errno.ENOTDIR and self._link_target(descriptors[-1], last)
+            if error.errno == errno.ELOOP or is_link:
                 raise PathRefused(f"{quote_value(name)} leads through a symbolic link", NO_LINKS_HINT) from None
             self._set_error_path(error, name)
             raise
@@ -370,21 +365,10 @@ class ConfinedFolder:
 
     def _relative_target(self, target: str, name: str) -> str:
         """Convert the absolute target of a link to a path relative to the folder."""
-        for base in (self._real, str(self.path)):
-            if target == base or target.startswith(base.rstrip("/") + "/"):
-                return target[len(base.rstrip("/")) :].lstrip("/") or "."
-        raise PathRefused(f"{quote_value(name)} leads out of its folder", "A symbolic link in it leads out.")
-
-
-def _open_root(path: Path, *, links: bool) -> int:
-    """Return the descriptor of a folder. Raises PathRefused for a link unless `links` allows it."""
-    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-    try:
-        return os.open(path, flags if links else flags | os.O_NOFOLLOW)
-    except OSError as error:
-        if error.errno in (errno.ELOOP, errno.ENOTDIR) and not links and path.is_symlink():
-            raise PathRefused(f"{path} is a symbolic link", NO_LINKS_HINT) from None
-        raise
+        for base in (self._real.rstrip("/"), str(self.path).rstrip("/")):
+            if target == base or target.startswith(f"{base}/"):
+                return target[len(base) :].lstrip("/") or "."
+        raise PathRefused.outside(name, "A symbolic link in it leads out.")
 
 
 def entries(descriptor: int, max_entries: int | None = None) -> list[tuple[str, EntryKind]]:
@@ -397,9 +381,9 @@ def entries(descriptor: int, max_entries: int | None = None) -> list[tuple[str, 
 def _kind(entry: os.DirEntry[str]) -> EntryKind:
     if entry.is_symlink():
         return "link"
-    return (
-        "folder" if entry.is_dir(follow_symlinks=False) else "file" if entry.is_file(follow_symlinks=False) else "other"
-    )
+    if entry.is_dir(follow_symlinks=False):
+        return "folder"
+    return "file" if entry.is_file(follow_symlinks=False) else "other"
 
 
 def _check_name(name: str) -> str:

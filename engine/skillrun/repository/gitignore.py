@@ -138,49 +138,43 @@ class GitIgnore:
         start = len(self._prefix) + len(folder)
         path = self._tree.path.joinpath(*folder)
         if folder and is_repository(path):
-            layers += _load_layers(repository_rules, path, start)
-        return (*layers, *_layer(lambda: _read_gitignore(self._tree, "/".join(folder)), start))
+            layers += _load_layers(start, repository_rules, path)
+        return (*layers, *_load_layers(start, _read_gitignore, self._tree, "/".join(folder)))
 
 
 def _outer_layers(root: Path) -> tuple[tuple[str, ...], tuple[RuleLayer, ...]]:
     """Return the parts of a folder's path relative to its working tree, and the rules from outside the folder."""
-    layers = _layer(user_rules, 0)
-    top = find_worktree_root(root)
+    layers = _load_layers(0, user_rules)
+    top = next((place for place in (root, *root.parents) if is_repository(place)), None)
     if top is None:
         return (), layers
     above = root.relative_to(top).parts
-    layers += _load_layers(repository_rules, top, 0)
+    layers += _load_layers(0, repository_rules, top)
     for depth in range(len(above)):
         with ConfinedFolder(top.joinpath(*above[:depth])) as tree:
-            layers += _layer(lambda tree=tree: _read_gitignore(tree, ""), depth)  # type: ignore[misc]
+            layers += _load_layers(depth, _read_gitignore, tree)
     return tuple(map(_encode_name, above)), layers
 
 
-def _layer(read: Callable[[], bytes | None], start: int) -> tuple[RuleLayer, ...]:
+def _load_layers(start: int, read: Callable[..., list[bytes]], *arguments: object) -> tuple[RuleLayer, ...]:
     try:
-        content = read()
-        return () if content is None else (RuleLayer(parse_rules(content), start),)
+        return tuple(RuleLayer(parse_rules(content), start) for content in read(*arguments))
     except UnreadableRules as error:
         return (RuleLayer(None, start, f"git's ignore rules for it cannot be read: {error}"),)
 
 
-def _load_layers(read: Callable[[Path], list[bytes]], path: Path, start: int) -> tuple[RuleLayer, ...]:
-    try:
-        return tuple(RuleLayer(parse_rules(content), start) for content in read(path))
-    except UnreadableRules as error:
-        return (RuleLayer(None, start, f"git's ignore rules for it cannot be read: {error}"),)
+def _read_gitignore(tree: ConfinedFolder, folder: str = "") -> list[bytes]:
+    """Return the content of a folder's `.gitignore` file, if any. If the file is a link, it is ignored, as in git.
 
-
-def _read_gitignore(tree: ConfinedFolder, folder: str) -> bytes | None:
-    """Return the content of a folder's `.gitignore` file. If the file is a link, it is ignored, as in git. Raises
-    UnreadableRules."""
+    Raises UnreadableRules.
+    """
     try:
-        return tree.read(f"{folder}/.gitignore" if folder else ".gitignore", LARGEST, follow=False)
+        return [tree.read(f"{folder}/.gitignore" if folder else ".gitignore", LARGEST, follow=False)]
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
-        return None
+        return []
     except OSError as error:
         if error.errno == errno.ELOOP:
-            return None
+            return []
         raise UnreadableRules(f"`.gitignore`: {error.strerror}") from None
     except PathRefused as error:
         raise UnreadableRules(error.message) from None
@@ -232,11 +226,6 @@ class UnreadableRules(Exception):
     """A rules file exists but cannot be used."""
 
 
-def find_worktree_root(folder: Path) -> Path | None:
-    """Return the root of the working tree that contains a folder; None if there is none."""
-    return next((place for place in (folder, *folder.parents) if is_repository(place)), None)
-
-
 def is_repository(folder: Path) -> bool:
     """Whether a folder is the root of a working tree; like git, this ignores an empty `.git` folder."""
     try:
@@ -248,12 +237,16 @@ def is_repository(folder: Path) -> bool:
 
 def repository_rules(top: Path) -> list[bytes]:
     """Return the ignore rules of a working tree that are not in `.gitignore` files, lowest precedence first."""
-    git = _git_folder(top)
+    git = top / ".git"
+    if git.is_file():
+        git = top / (_first_line(git).removeprefix("gitdir:").strip() or ".git")
+    if common := _first_line(git / "commondir").strip():
+        git /= common  # a linked working tree uses the folder of the main working tree
     contents = [_read_content(Path(top, named)) for named in _excludes_files(git / "config")[-1:]]
     return [content for content in (*contents, _read_content(git / "info" / "exclude")) if content is not None]
 
 
-def user_rules() -> bytes | None:
+def user_rules() -> list[bytes]:
     """Return the user's ignore rules for all repositories, which are in the file that `core.excludesFile` names, or in
     `git/ignore` in the config folder."""
     config = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "git"
@@ -261,17 +254,8 @@ def user_rules() -> bytes | None:
     if "GIT_CONFIG_GLOBAL" in os.environ:
         files[1:] = [Path(os.environ["GIT_CONFIG_GLOBAL"])]
     named = [value for file in files for value in _excludes_files(file)]
-    return _read_content(Path(Path.home(), named[-1]) if named else config / "ignore")
-
-
-def _git_folder(top: Path) -> Path:
-    """Return the folder that holds the repository's data. A linked working tree uses the folder of the main working
-    tree."""
-    git = top / ".git"
-    if git.is_file():
-        git = top / (_first_line(git).removeprefix("gitdir:").strip() or ".git")
-    common = _first_line(git / "commondir").strip()
-    return git / common if common else git
+    content = _read_content(Path(Path.home(), named[-1]) if named else config / "ignore")
+    return [content] if content is not None else []
 
 
 def _first_line(path: Path) -> str:

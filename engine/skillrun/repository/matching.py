@@ -81,14 +81,12 @@ def _split_pattern(pattern: str) -> tuple[str, ...]:
     if "\0" in pattern or len(pattern) > LONGEST:
         raise PathRefused(f"{quote_value(pattern)} is not a valid file pattern")
     if pattern.startswith("/"):
-        raise PathRefused(
-            f"{quote_value(pattern)} leads out of its folder", "It is absolute; make it relative to the folder."
-        )
+        raise PathRefused.outside(pattern, "It is absolute; make it relative to the folder.")
     parts: list[str] = []
     for part in pattern.split("/"):
         if part == "..":
             if not parts:
-                raise PathRefused(f"{quote_value(pattern)} leads out of its folder", "It goes up with `..`.")
+                raise PathRefused.outside(pattern, "It goes up with `..`.")
             parts.pop()
         elif part not in ("", ".") and not (part == ANY_FOLDERS and parts[-1:] == [ANY_FOLDERS]):
             parts.append(part)
@@ -98,7 +96,7 @@ def _split_pattern(pattern: str) -> tuple[str, ...]:
 def _collect_matches(tree: SearchableFolder, folder: str, parts: tuple[str, ...], names: set[str]) -> None:
     """Add to `names` the files below a folder that match `parts`. A missing or unreadable folder adds none."""
     part, rest = parts[0], parts[1:]
-    if part != ANY_FOLDERS and not _is_pattern(part):
+    if part != ANY_FOLDERS and not any(character in part for character in "*?["):
         name = f"{folder}{part}"
         if not rest and tree.is_file(name):
             names.add(name)
@@ -126,10 +124,6 @@ def _collect_matches(tree: SearchableFolder, folder: str, parts: tuple[str, ...]
             names.add(f"{folder}{name}")
         elif rest and tree.is_folder(f"{folder}{name}"):
             _collect_matches(tree, f"{folder}{name}/", rest, names)
-
-
-def _is_pattern(part: str) -> bool:
-    return any(character in part for character in "*?[")
 
 
 @lru_cache

@@ -26,17 +26,16 @@ from skillrun.repository.matching import filter_names
 from skillrun.repository.readable_folder import MAX_FILES, SECONDS, ReadableFolder, one_line, split_path
 from skillrun.repository.results import (
     TEXTS,
-    BinaryFileError,
     OutputBudget,
     ToolError,
     count_lines,
     count_noun,
     format_result,
     rank_file,
+    read_listed_text,
     read_text,
     split_lines,
 )
-from skillrun.syntax.diagnostics import SkillrunError
 from skillrun.types.schemas import quote_value
 
 
@@ -178,16 +177,11 @@ def _outline_files(folder: ReadableFolder, budget: OutputBudget, finder: Definit
     remark = ""
     try:
         for name in names:
-            try:
-                files.append(build_outline(finder, name, read_text(folder, name, is_checked=True)))
-            except TimeoutError:
-                raise
-            except BinaryFileError:
-                continue
-            except ToolError as error:
-                files.append(FileOutline(name, 0, (), str(error), has_failed=True))
-            except (SkillrunError, OSError):
-                continue
+            content, reason = read_listed_text(folder, name)
+            if content is not None:
+                files.append(build_outline(finder, name, content))
+            elif reason:
+                files.append(FileOutline(name, 0, (), reason, has_failed=True))
     except TimeoutError:
         remark = f"(stopped after {SECONDS:g} seconds, {len(files)} of {len(names)} files; use a narrower path)"
     budget = budget.minus(SUMMARY_RESERVE)

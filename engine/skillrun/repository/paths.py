@@ -18,6 +18,11 @@ from skillrun.types.schemas import quote_value
 class PathRefused(SkillrunError):
     """A path leads outside its folder, or is invalid."""
 
+    @classmethod
+    def outside(cls, name: str, reason: str) -> PathRefused:
+        """Return the error for a path that leads out of its folder."""
+        return cls(f"{quote_value(name)} leads out of its folder", reason)
+
 
 def require_slug(name: str) -> str:
     """Return the name unchanged. Raises UsageError unless it is a slug."""

@@ -89,7 +89,17 @@ def tool_specs(
 ) -> list[dict[str, Any]]:
     """Return the name, description and parameters of each tool. A line "- `path`: …" in a description describes the
     parameter `path`."""
-    return [_tool_spec(name, text, parameters[name]) for name, text in descriptions.items()]
+    specs = []
+    for name, text in descriptions.items():
+        known = dict(_PARAMETER.findall(text))
+        properties = {
+            parameter: {**kind, **({"description": known[parameter]} if parameter in known else {})}
+            for parameter, kind in parameters[name]["properties"].items()
+        }
+        sentences = "\n".join(line for line in text.splitlines() if not _PARAMETER.fullmatch(line)).strip()
+        schema = {**parameters[name], "properties": properties}
+        specs.append({"name": name, "description": sentences, "parameters": schema})
+    return specs
 
 
 def _argument_error(arguments: Mapping[str, Any]) -> str:
@@ -105,13 +115,3 @@ def _argument_error(arguments: Mapping[str, Any]) -> str:
         if len(name) > MAX_PATTERN or (isinstance(value, str) and len(value) > LONGEST):
             return f"{quote_value(name)} is longer than {LONGEST:,} characters"
     return ""
-
-
-def _tool_spec(name: str, text: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
-    descriptions = dict(_PARAMETER.findall(text))
-    properties = {
-        parameter: {**kind, **({"description": descriptions[parameter]} if parameter in descriptions else {})}
-        for parameter, kind in parameters["properties"].items()
-    }
-    sentences = "\n".join(line for line in text.splitlines() if not _PARAMETER.fullmatch(line)).strip()
-    return {"name": name, "description": sentences, "parameters": {**parameters, "properties": properties}}

@@ -9,6 +9,7 @@ from typing import Final
 
 from skillrun.repository.readable_folder import ReadableFolder
 from skillrun.scoring.compaction import estimate_tokens
+from skillrun.syntax.diagnostics import SkillrunError
 from skillrun.types.schemas import quote_value
 
 MAX_RESULT: Final = 12_000  # characters
@@ -73,6 +74,19 @@ def read_text(folder: ReadableFolder, name: str, *, is_checked: bool = False) ->
     if is_binary(content):
         raise BinaryFileError(f"{quote_value(name)} is a binary file")
     return content
+
+
+def read_listed_text(folder: ReadableFolder, name: str) -> tuple[bytes | None, str]:
+    """Return the content of a text file that `files` yields. If it has none to show, return None, and the reason unless
+    the file is binary or cannot be read. Raises TimeoutError."""
+    try:
+        return read_text(folder, name, is_checked=True), ""
+    except TimeoutError:
+        raise
+    except ToolError as error:
+        return None, "" if isinstance(error, BinaryFileError) else str(error)
+    except (SkillrunError, OSError):
+        return None, ""
 
 
 def is_binary(content: bytes) -> bool:

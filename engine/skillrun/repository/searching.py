@@ -17,17 +17,15 @@ from skillrun.repository.outline import build_outline, enclosing_definitions
 from skillrun.repository.readable_folder import MAX_FILES, SECONDS, ReadableFolder, one_line, split_path
 from skillrun.repository.results import (
     CODE,
-    BinaryFileError,
     OutputBudget,
     ToolError,
     count_noun,
     rank_file,
-    read_text,
+    read_listed_text,
     split_lines,
     truncate_line,
 )
 from skillrun.scoring.patterns import find_lines, rejection_reason
-from skillrun.syntax.diagnostics import SkillrunError
 
 MAX_HITS: Final = 100
 LONGEST: Final = 200  # characters of a line
@@ -70,19 +68,18 @@ def grep(folder: ReadableFolder, budget: OutputBudget, pattern: str, path: str =
     try:
         names = _files_to_search(folder, path, glob, remarks)
         for name in sorted(names, key=rank_file):
-            try:
-                content = read_text(folder, name, is_checked=True)
-            except TimeoutError:
-                raise
-            except BinaryFileError:
+            content, reason = read_listed_text(folder, name)
+            if content is None:
+                remarks += [f"(not searched: {reason})"] if reason else []
                 continue
-            except ToolError as error:
-                remarks.append(f"(not searched: {error})")
-                continue
-            except (SkillrunError, OSError):
-                continue
-            if (file_hits := _search_file(pattern, split_lines(content), name, folder.deadline)) is not None:
-                hits.append(file_hits)
+            lines: list[str] = []
+            count = 0
+            for number, line in find_lines(pattern, split_lines(content), folder.deadline - time.monotonic()):
+                count += 1
+                if count <= MAX_HITS:
+                    lines.append(f"{number}:{truncate_line(line.rstrip(), LONGEST)}")
+            if count:
+                hits.append(FileHits(name, tuple(lines), count, rank_file(name)))
     except TimeoutError:
         slow = f"stopped in {one_line(name)} after {SECONDS:g} seconds"
         remarks.append(f"({slow}; use a simpler pattern or a narrower path)")
@@ -110,17 +107,6 @@ def _files_to_search(folder: ReadableFolder, path: str, glob: str | None, remark
     if is_folder:
         remarks.append(f"(only the first {count:,} files were searched; use a narrower path)")
     return names
-
-
-def _search_file(pattern: str, lines: list[str], name: str, deadline: float) -> FileHits | None:
-    """Return the hits in a file, or None if there are none. Raises TimeoutError."""
-    kept: list[str] = []
-    count = 0
-    for number, line in find_lines(pattern, lines, deadline - time.monotonic()):
-        count += 1
-        if count <= MAX_HITS:
-            kept.append(f"{number}:{truncate_line(line.rstrip(), LONGEST)}")
-    return FileHits(name, tuple(kept), count, rank_file(name)) if count else None
 
 
 def _select_lines(hits: list[FileHits], budget: OutputBudget) -> list[str]:
@@ -167,13 +153,8 @@ def _locate_hits(folder: ReadableFolder, hits: list[FileHits], remarks: list[str
         with open_finder(folder.deadline) as finder:
             for place, file in enumerate(hits[:MAX_LOCATED_FILES]):
                 if file.rank == CODE and finder.supports(file.path, b""):
-                    try:
-                        content = read_text(folder, file.path, is_checked=True)
-                    except TimeoutError:
-                        raise
-                    except (ToolError, SkillrunError, OSError):
-                        continue  # the file was removed in the meantime
-                    definitions = build_outline(finder, file.path, content).definitions
+                    content, _ = read_listed_text(folder, file.path)
+                    definitions = build_outline(finder, file.path, content).definitions if content is not None else ()
                     numbers = (int(line.partition(":")[0]) for line in file.lines)
                     enclosing = tuple(enclosing_definitions(definitions, number) for number in numbers)
                     located[place] = replace(file, definitions=enclosing)

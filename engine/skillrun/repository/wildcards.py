@@ -48,9 +48,11 @@ class Wildcard:
 
     def matches(self, parts: Sequence[str]) -> bool:
         """Whether the pattern matches the path with these parts."""
-        return any(
-            _matches_name(way[-1], parts[-1]) and len(way) in _positions_after(way, parts) for way in self.alternatives
-        )
+        for way in self.alternatives:
+            last = way[-1]
+            if (last is None or last(parts[-1])) and len(way) in _positions_after(way, parts):
+                return True
+        return False
 
     def may_match_below(self, parts: Sequence[str]) -> bool:
         """Whether the pattern can match a path below the folder with these parts."""
@@ -64,7 +66,18 @@ def compile_wildcard(pattern: str) -> Wildcard:
     if match := _INNER_DOUBLE_STAR.fullmatch(pattern):
         start, end = match.groups()
         ways = [start + end[1:] if end else f"{start}*", f"{start}*/**{end}"]
-    return Wildcard(tuple(_compile_parts(_tokenize(way)) for way in ways))
+    alternatives = []
+    for way in ways:
+        parts: list[NameMatcher | None] = []
+        for tokens in _tokenize(way):
+            if tokens != ["**"]:
+                parts.append(_compile_part(tokens))
+            elif not parts or parts[-1] is not None:
+                parts.append(None)
+        if parts[-1] is None:  # a final `**` does not match the folder itself
+            parts.append(_compile_part([_STAR]))
+        alternatives.append(tuple(parts))
+    return Wildcard(tuple(alternatives))
 
 
 def compile_name(pattern: str) -> NameMatcher:
@@ -73,22 +86,14 @@ def compile_name(pattern: str) -> NameMatcher:
     return _compile_part(tokens)
 
 
-def _matches_name(part: NameMatcher | None, name: str) -> bool:
-    return part is None or bool(part(name))
-
-
 def _positions_after(pattern_parts: Sequence[NameMatcher | None], parts: Iterable[str]) -> set[int]:
     """Return the positions in the pattern that matching can have reached after these parts."""
     places = _skip_folders(pattern_parts, {0})
     for part in parts:
-        places = _skip_folders(
-            pattern_parts,
-            {
-                place if fits is None else place + 1
-                for place in places
-                if place < len(pattern_parts) and ((fits := pattern_parts[place]) is None or fits(part))
-            },
-        )
+        known = {place: pattern_parts[place] for place in places if place < len(pattern_parts)}
+        reached = {place for place, fits in known.items() if fits is None}
+        reached |= {place + 1 for place, fits in known.items() if fits is not None and fits(part)}
+        places = _skip_folders(pattern_parts, reached)
         if not places:
             break
     return places
@@ -96,18 +101,6 @@ def _positions_after(pattern_parts: Sequence[NameMatcher | None], parts: Iterabl
 
 def _skip_folders(pattern_parts: Sequence[NameMatcher | None], places: set[int]) -> set[int]:
     return places | {place + 1 for place in places if place < len(pattern_parts) and pattern_parts[place] is None}
-
-
-def _compile_parts(split: Iterable[list[str]]) -> tuple[NameMatcher | None, ...]:
-    way: list[NameMatcher | None] = []
-    for tokens in split:
-        if tokens != ["**"]:
-            way.append(_compile_part(tokens))
-        elif not way or way[-1] is not None:
-            way.append(None)
-    return (
-        (*way, _compile_part([_STAR])) if way[-1] is None else tuple(way)
-    )  # a final `**` does not match the folder itself
 
 
 def _tokenize(pattern: str) -> list[list[str]]:
@@ -203,13 +196,9 @@ def _compile_part(tokens: list[str]) -> NameMatcher:
         if len(literal) == 1:
             return literal[0].__eq__
         if len(literal) == 2 and not literal[0]:
-            return _match_ending(literal[1])
+            return lambda name: name.endswith(literal[1])
     begin, *middle = ("".join(re.escape(t) if len(t) == 1 else t for t in piece) for piece in fixed)
     if not middle:
         return re.compile(begin, re.DOTALL).fullmatch
     inner = "".join(f"(?>.*?{piece})" for piece in middle[:-1] if piece)
     return re.compile(f"{begin}{inner}.*{middle[-1]}", re.DOTALL).fullmatch
-
-
-def _match_ending(text: str) -> NameMatcher:
-    return lambda name: name.endswith(text)
