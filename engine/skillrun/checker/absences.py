@@ -15,6 +15,14 @@ from skillrun.templates.expressions import Value
 from skillrun.types.fields import Field
 from skillrun.types.types import Type, identifier
 
+OPEN_QUESTION_REASONS: Final = MappingProxyType(
+    {
+        "skip": "`skip` lets the user leave the question open",
+        "enough": "`enough` lets the user end the list before answering this question",
+        "form": "the `form` may be returned with this question open",
+    }
+)
+
 
 class Absence(NamedTuple):
     """The reason why a name may be absent, and the location of the cause."""
@@ -31,13 +39,6 @@ class Absence(NamedTuple):
         return f"{self.reason} ({f'line {line}' if self.span.path == viewpoint.path else f'{self.span.path}:{line}'})"
 
 
-OPEN_QUESTION_REASONS: Final = MappingProxyType(
-    {
-        "skip": "`skip` lets the user leave the question open",
-        "enough": "`enough` lets the user end the list before answering this question",
-        "form": "the `form` may be returned with this question open",
-    }
-)
 Absences = Mapping[str, Absence]
 """Absences, keyed by the path that may be absent, as in expressions; `x.*` covers fields of `x` without an entry."""
 

@@ -39,6 +39,8 @@ from skillrun.syntax.source import Span
 from skillrun.types.fields import Field
 from skillrun.types.types import ANY, TEXT, identifier, label_type, list_of, record
 
+SEVERITIES: Final[Mapping[str, Severity]] = {"error": "error", "warn": "warning"}
+
 
 def check_workflow(library: Library, name: str, commands: Collection[str] = ()) -> Program | None:
     """Return the program of the workflow `name`; None if it or one of its phases cannot be read.
@@ -254,9 +256,6 @@ class Checker:
         for phase in check.phases.values() if not self.problems.has_errors else ():
             warn_about_unread_fields(phase.walk(), read, self.library, self.problems)
         return read
-
-
-SEVERITIES: Final[Mapping[str, Severity]] = {"error": "error", "warn": "warning"}
 
 
 def check_sizes(library: Library, limits: Mapping[str, Any], problems: Problems) -> None:

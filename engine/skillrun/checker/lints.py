@@ -29,6 +29,7 @@ _PLACEHOLDER: Final = re.compile(
 _CODE: Final = re.compile(r"^ {0,3}(?P<fence>`{3,}|~{3,})[\s\S]*?(?:^ {0,3}(?P=fence)|\Z)|`[^`\n]*`", re.MULTILINE)
 DECLARED: Final = ("inputs", "state")
 MODEL_VERBS: Final = ("agent", "panel")
+_HINT: Final = "read `history` or a variable set in the round; or use `fresh: true` to call the models again"
 
 
 def warn_about_placeholders(
@@ -101,9 +102,6 @@ def is_unchanging_loop(steps: Iterable[Step], texts: Iterable[Template]) -> bool
     values = (value for step in asking for value in (step.main, *step.values.values()) if value is not None)
     templates = [*texts, *conditions, *(template for value in values for template in value.templates())]
     return not any(template.mentions_any(*bound) for template in templates)
-
-
-_HINT: Final = "read `history` or a variable set in the round; or use `fresh: true` to call the models again"
 
 
 @dataclass(frozen=True)

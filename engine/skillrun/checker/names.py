@@ -148,6 +148,8 @@ UNAVAILABLE_NAMES: Final[Mapping[str, str]] = {
     "history": "`history` exists only in phases",
 }
 """Hints for names of the language that exist only in some places."""
+POINTS: Final = list_of(ANY)
+"""The points of a reply: records of any kind with `id` and, once answered, `answer`."""
 
 
 def fields_type(fields: Iterable[Field], label: str, choices: Mapping[str, Type] = MappingProxyType({})) -> Type:
@@ -185,7 +187,3 @@ def phase_type(name: str, outputs: Mapping[str, Type], artifacts: Mapping[str, T
         },
         label,
     )
-
-
-POINTS: Final = list_of(ANY)
-"""The points of a reply: records of any kind with `id` and, once answered, `answer`."""

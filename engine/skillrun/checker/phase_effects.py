@@ -18,6 +18,10 @@ from skillrun.syntax.diagnostics import Problems
 from skillrun.templates.expressions import Value
 from skillrun.types.types import identifier
 
+RECORD_FIELD: Final = "record"  # the field of a step's result that holds the record
+RecordReads = Mapping[str, AbstractSet[str]]
+"""The record fields that are read, keyed by `step_key`; `*` stands for all fields."""
+
 
 @dataclass(frozen=True)
 class PhaseEffects:
@@ -75,16 +79,9 @@ def artifacts(
             yield from artifacts((step.otherwise,), skipping, certain=False)
 
 
-RECORD_FIELD: Final = "record"  # the field of a step's result that holds the record
-
-
 def step_key(step: Step) -> str:
     """Return the key of a step in `RecordReads`."""
     return f"{step.span.source.label}#{step.id}"
-
-
-RecordReads = Mapping[str, AbstractSet[str]]
-"""The record fields that are read, keyed by `step_key`; `*` stands for all fields."""
 
 
 def collect_record_reads(files: Iterable[tuple[Iterable[Step], AbstractSet[str]]]) -> RecordReads:

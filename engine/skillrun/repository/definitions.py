@@ -12,6 +12,14 @@ MAX_DEFINITIONS: Final = 2_000  # per file
 MAX_FILE: Final = 1_000_000  # bytes
 MAX_NAME: Final = 48  # characters
 _KEYWORDS: Final = re.compile(r"^(?:(?:export|default|pub|public|static|async|def|function|fn|func)\b\*? *)+(?=\w)")
+MARKDOWN: Final = ("md", "markdown", "mdx")
+TEXT_ENDINGS: Final = (*MARKDOWN, "rst", "txt")
+"""Extensions of text files that are outlined by their headings."""
+TEXT_SUFFIXES: Final = tuple(f".{ending}" for ending in TEXT_ENDINGS)
+LONGEST: Final = 160  # characters of a title
+_ATX_HEADING: Final = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*))?$")
+_FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})")
+_UNDERLINE: Final = re.compile(r"([=\-~^\"'`*+#.:_])\1{2,}\s*$")
 
 
 class Definition(NamedTuple):
@@ -64,17 +72,6 @@ def open_finder(until: float) -> DefinitionFinder:
 
 def shorten(name: str) -> str:
     return name if len(name) <= MAX_NAME else f"{name[: MAX_NAME - 1]}…"
-
-
-MARKDOWN: Final = ("md", "markdown", "mdx")
-TEXT_ENDINGS: Final = (*MARKDOWN, "rst", "txt")
-"""Extensions of text files that are outlined by their headings."""
-TEXT_SUFFIXES: Final = tuple(f".{ending}" for ending in TEXT_ENDINGS)
-
-LONGEST: Final = 160  # characters of a title
-_ATX_HEADING: Final = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*))?$")
-_FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})")
-_UNDERLINE: Final = re.compile(r"([=\-~^\"'`*+#.:_])\1{2,}\s*$")
 
 
 def find_headings(lines: Sequence[str], *, is_markdown: bool) -> list[Definition]:

@@ -28,6 +28,15 @@ from skillrun.repository.results import (
 from skillrun.syntax.diagnostics import SkillrunError
 from skillrun.types.schemas import quote_value
 
+MAX_WHOLE_FILE: Final = 24_000  # characters; files up to this size are returned whole
+NOTE_RESERVE: Final = 120  # characters reserved for the note at the end
+MAX_OUTLINE_BELOW: Final = 3_000  # characters of the outline of the lines that are not shown
+MAX_RANGE: Final = 100_000  # characters of a requested range
+MAX_CHARACTERS: Final = 400_000  # characters of all excerpts
+MERGE_DISTANCE: Final = 3  # lines; ranges at most this far apart are merged
+END: Final = 1 << 40
+LineRange = tuple[int, int]  # the first line and the last
+
 
 def glob(folder: ReadableFolder, budget: OutputBudget, pattern: str) -> str:
     """Return the names of the files that match the pattern. Raises ToolError."""
@@ -96,12 +105,6 @@ def _describe_size(folder: ReadableFolder, name: str) -> str:
     return count_noun(count_lines(content), "line")
 
 
-MAX_WHOLE_FILE: Final = 24_000  # characters; files up to this size are returned whole
-NOTE_RESERVE: Final = 120  # characters reserved for the note at the end
-MAX_OUTLINE_BELOW: Final = 3_000  # characters of the outline of the lines that are not shown
-MAX_RANGE: Final = 100_000  # characters of a requested range
-
-
 def read_lines(
     folder: ReadableFolder, budget: OutputBudget, path: str, offset: int = 1, limit: int | None = None
 ) -> str:
@@ -127,13 +130,6 @@ def read_lines(
         below = render_outline_below(path, content, last + 1, folder.deadline, remaining) if limit is None else []
         kept += ["(below:)", *below] if below else []
     return "\n".join(kept)
-
-
-MAX_CHARACTERS: Final = 400_000  # characters of all excerpts
-MERGE_DISTANCE: Final = 3  # lines; ranges at most this far apart are merged
-END: Final = 1 << 40
-
-LineRange = tuple[int, int]  # the first line and the last
 
 
 def read_excerpts(

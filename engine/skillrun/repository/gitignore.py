@@ -27,6 +27,9 @@ _IGNORES_CASE: Final = sys.platform == "darwin"
 
 DeadlineCheck = Callable[[], None]
 """Raises TimeoutError after the deadline."""
+LARGEST: Final = 262_144  # bytes of a rules or settings file
+MAX_INCLUDES: Final = 10
+_HEADER: Final = re.compile(r'\[\s*([\w.-]+)(?:\s+"(?:[^"\\]|\\.)*")?\s*\]')
 
 
 class IgnoreRule(NamedTuple):
@@ -215,11 +218,6 @@ def _encode_name(part: str) -> str:
 
 def _fold_case(text: str) -> str:
     return text.lower() if _IGNORES_CASE else text
-
-
-LARGEST: Final = 262_144  # bytes of a rules or settings file
-MAX_INCLUDES: Final = 10
-_HEADER: Final = re.compile(r'\[\s*([\w.-]+)(?:\s+"(?:[^"\\]|\\.)*")?\s*\]')
 
 
 class UnreadableRules(Exception):

@@ -20,6 +20,8 @@ from skillrun.scoring.patterns import MAX_PATTERN
 from skillrun.types.schemas import quote_value
 
 MAX_CHOICES: Final = 100  # patterns to which one pattern with `{a,b}` may expand
+ANY_FOLDERS: Final = "**"  # as a whole part: any number of folders
+DEEPEST: Final = 100  # levels of nested folders that are searched
 
 
 def filter_names(folder: ReadableFolder, names: Iterator[str], pattern: str | None) -> Iterator[str]:
@@ -44,10 +46,6 @@ def parse_glob(pattern: str) -> IgnoreRules:
         return IgnoreRules(patterns, strict=True)
     except InvalidPattern:
         raise ToolError(f"{quote_value(pattern)} is not a valid pattern") from None
-
-
-ANY_FOLDERS: Final = "**"  # as a whole part: any number of folders
-DEEPEST: Final = 100  # levels of nested folders that are searched
 
 
 class SearchableFolder(Protocol):

@@ -38,6 +38,29 @@ from skillrun.repository.results import (
 )
 from skillrun.types.schemas import quote_value
 
+MAX_PARSED_FILES: Final = 400  # if a folder has more files, they are only counted by folder
+DEEPEST: Final = 6  # levels of nested folders that are counted separately
+MAX_MEMBER_DEPTH: Final = 5  # levels of nested definitions that are listed
+FILES_PER_LINE: Final = 10
+SUMMARY_RESERVE: Final = 300  # characters reserved for the note about omissions
+ALL, TOP_LEVEL, MEMBERS, TOP_LEVEL_NAMES, LINE_COUNTS = range(5)
+_DETAIL_LEVELS: Final = (  # each row: detail of code, tests and other files; the first row that fits is used
+    (ALL, ALL, TOP_LEVEL),
+    (ALL, TOP_LEVEL_NAMES, LINE_COUNTS),
+    (ALL, LINE_COUNTS, LINE_COUNTS),
+    (MEMBERS, TOP_LEVEL_NAMES, LINE_COUNTS),
+    (MEMBERS, LINE_COUNTS, LINE_COUNTS),
+    (TOP_LEVEL_NAMES, LINE_COUNTS, LINE_COUNTS),
+    (LINE_COUNTS, LINE_COUNTS, LINE_COUNTS),
+)
+_DETAIL_REMARKS: Final = {
+    TOP_LEVEL: "top level only",
+    MEMBERS: "names and line numbers only",
+    TOP_LEVEL_NAMES: "top-level names and line numbers only",
+    LINE_COUNTS: "line counts only",
+}
+_KINDS: Final = ("code", "tests", "other texts")
+
 
 @dataclass(frozen=True)
 class FileOutline:
@@ -56,6 +79,11 @@ class FileOutline:
     def title(self) -> str:
         first = f", the first {MAX_DEFINITIONS:,} definitions" if len(self.definitions) >= MAX_DEFINITIONS else ""
         return f"{one_line(self.name)} ({count_noun(self.lines, 'line')}{first})"
+
+    @property
+    def category(self) -> int:
+        """CODE, TESTS or TEXTS."""
+        return min(rank_file(self.name), TEXTS)
 
     @property
     def top_level(self) -> list[Definition]:
@@ -134,31 +162,6 @@ def enclosing_definitions(definitions: Sequence[Definition], line: int) -> str:
     return f"{enclosing[-1].first}-{enclosing[-1].last} {names}" if enclosing else ""
 
 
-MAX_PARSED_FILES: Final = 400  # if a folder has more files, they are only counted by folder
-DEEPEST: Final = 6  # levels of nested folders that are counted separately
-MAX_MEMBER_DEPTH: Final = 5  # levels of nested definitions that are listed
-FILES_PER_LINE: Final = 10
-SUMMARY_RESERVE: Final = 300  # characters reserved for the note about omissions
-
-ALL, TOP_LEVEL, MEMBERS, TOP_LEVEL_NAMES, LINE_COUNTS = range(5)
-_DETAIL_LEVELS: Final = (  # each row: detail of code, tests and other files; the first row that fits is used
-    (ALL, ALL, TOP_LEVEL),
-    (ALL, TOP_LEVEL_NAMES, LINE_COUNTS),
-    (ALL, LINE_COUNTS, LINE_COUNTS),
-    (MEMBERS, TOP_LEVEL_NAMES, LINE_COUNTS),
-    (MEMBERS, LINE_COUNTS, LINE_COUNTS),
-    (TOP_LEVEL_NAMES, LINE_COUNTS, LINE_COUNTS),
-    (LINE_COUNTS, LINE_COUNTS, LINE_COUNTS),
-)
-_DETAIL_REMARKS: Final = {
-    TOP_LEVEL: "top level only",
-    MEMBERS: "names and line numbers only",
-    TOP_LEVEL_NAMES: "top-level names and line numbers only",
-    LINE_COUNTS: "line counts only",
-}
-_KINDS: Final = ("code", "tests", "other texts")
-
-
 def outline(folder: ReadableFolder, budget: OutputBudget, path: str = ".", glob: str | None = None) -> str:
     """Return the outline of a file or folder. Raises ToolError and the errors of `open_path`."""
     with folder.open_path(path) as opened:
@@ -191,9 +194,7 @@ def _outline_files(folder: ReadableFolder, budget: OutputBudget, finder: Definit
         lines = _render_files(files, detail)
         if budget.fits(lines):
             break
-    omitted = sorted(
-        {_file_category(file) for file in files if file.definitions and detail[_file_category(file)] != ALL}
-    )
+    omitted = sorted({file.category for file in files if file.definitions and detail[file.category] != ALL})
     if omitted:
         note = "; ".join(f"{_KINDS[kind]}: {_DETAIL_REMARKS[detail[kind]]}" for kind in omitted)
         note = f"({note}; Outline of a file or a narrower folder shows more)"
@@ -205,14 +206,14 @@ def _render_files(files: Sequence[FileOutline], detail: tuple[int, int, int]) ->
     """Return the outlines of the files as lines. Files that show only a line count are grouped by folder."""
 
     def group_key(file: FileOutline) -> str | None:
-        is_detailed = detail[_file_category(file)] != LINE_COUNTS and file.definitions
+        is_detailed = detail[file.category] != LINE_COUNTS and file.definitions
         return None if is_detailed or file.has_failed else one_line(file.name.rpartition("/")[0])
 
     lines: list[str] = []
     for place, group in groupby(files, key=group_key):
         some = list(group)
         if place is None:
-            lines += [line for file in some for line in _render_file(file, detail[_file_category(file)])]
+            lines += [line for file in some for line in _render_file(file, detail[file.category])]
             continue
         entries = [f"{one_line(file.name.rpartition('/')[2])} {file.lines}" for file in some]
         parts = [", ".join(entries[at : at + FILES_PER_LINE]) for at in range(0, len(entries), FILES_PER_LINE)]
@@ -227,10 +228,6 @@ def _render_file(file: FileOutline, detail: int) -> list[str]:
         return [f"{file.title}: {_format_names(file, MAX_MEMBER_DEPTH if detail == MEMBERS else 0)}"]
     definitions = file.definitions if detail == ALL else file.top_level
     return [file.title, *(f"  {format_definition(definition)}" for definition in definitions)]
-
-
-def _file_category(file: FileOutline) -> int:
-    return min(rank_file(file.name), TEXTS)
 
 
 def _count_by_folder(names: Sequence[str], depth: int, budget: OutputBudget) -> str:

@@ -23,23 +23,8 @@ from skillrun.types.schemas import Shape, quote_value
 
 MAX_ARGUMENTS: Final = 20
 MAX_NUMBER: Final = 1_000_000_000
-
-
-def _parameters(*required: str, **properties: dict[str, Any]) -> dict[str, Any]:
-    return {"type": "object", "properties": properties, "required": list(required), "additionalProperties": False}
-
-
 _TEXT: Final = {"type": "string"}
 _COUNT: Final = {"type": "integer", "minimum": 1}
-TOOLS: Final[Mapping[str, dict[str, Any]]] = {
-    "Read": _parameters("path", path=_TEXT, offset=_COUNT, limit=_COUNT),
-    "Outline": _parameters(path=_TEXT, glob=_TEXT),
-    "Grep": _parameters("pattern", pattern=_TEXT, path=_TEXT, glob=_TEXT),
-    "Glob": _parameters("pattern", pattern=_TEXT),
-    "List": _parameters(path=_TEXT),
-}
-"""The parameters of each tool, as JSON Schema."""
-
 _TOOL_FUNCTIONS: Final[Mapping[str, Callable[..., str]]] = {
     "Read": read_lines,
     "Outline": outline,
@@ -48,6 +33,20 @@ _TOOL_FUNCTIONS: Final[Mapping[str, Callable[..., str]]] = {
     "List": list_folder,
 }
 _PARAMETER: Final = re.compile(r"- `(\w+)`: (.*)")
+
+
+def _parameters(*required: str, **properties: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": list(required), "additionalProperties": False}
+
+
+TOOLS: Final[Mapping[str, dict[str, Any]]] = {
+    "Read": _parameters("path", path=_TEXT, offset=_COUNT, limit=_COUNT),
+    "Outline": _parameters(path=_TEXT, glob=_TEXT),
+    "Grep": _parameters("pattern", pattern=_TEXT, path=_TEXT, glob=_TEXT),
+    "Glob": _parameters("pattern", pattern=_TEXT),
+    "List": _parameters(path=_TEXT),
+}
+"""The parameters of each tool, as JSON Schema."""
 
 
 class Repository:

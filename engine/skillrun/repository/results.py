@@ -15,6 +15,20 @@ from skillrun.types.schemas import quote_value
 MAX_RESULT: Final = 12_000  # characters
 MAX_LINE: Final = 400  # characters
 MAX_FILE: Final = 5_000_000  # bytes
+CODE, TESTS, TEXTS, RECORDS = range(4)
+_TEST_FOLDERS: Final = frozenset(
+    {"test", "tests", "testing", "testdata", "spec", "specs", "__tests__", "__mocks__", "fixtures", "e2e"}
+)
+_TEST_NAME: Final = re.compile(
+    r"test_.*|conftest\.py|.*[._-](test|tests|spec)\.\w+|.*(Test|Tests|Spec)\.(java|kt|cs|php|swift)"
+)
+_TEXT_FOLDERS: Final = frozenset({"doc", "docs", "documentation", "man"})
+_TEXT_NAME: Final = re.compile(r".*\.(md|markdown|mdx|rst|txt|adoc|asciidoc|org|tex|html?|[1-8])", re.IGNORECASE)
+_RECORD_NAME: Final = re.compile(
+    r"(changelog|changes|history|news|releases?|release[-_]notes)(\.\w+)?"
+    r"|.*\.lock|.*[.-]lock\.(json|ya?ml)|go\.sum|.*\.min\.(js|css|mjs)|.*\.(map|svg|csv|tsv|po|pot|ipynb|snap|log|patch|diff)",
+    re.IGNORECASE,
+)
 
 
 class ToolError(Exception):
@@ -124,23 +138,6 @@ def format_result(lines: list[str], budget: OutputBudget, remark: str, empty_mes
     kept = budget.take_lines(lines)
     rest = f"(and {len(lines) - len(kept)} more)" if len(kept) < len(lines) else ""
     return "\n".join(line for line in (*kept, rest, remark) if line) or empty_message
-
-
-CODE, TESTS, TEXTS, RECORDS = range(4)
-
-_TEST_FOLDERS: Final = frozenset(
-    {"test", "tests", "testing", "testdata", "spec", "specs", "__tests__", "__mocks__", "fixtures", "e2e"}
-)
-_TEST_NAME: Final = re.compile(
-    r"test_.*|conftest\.py|.*[._-](test|tests|spec)\.\w+|.*(Test|Tests|Spec)\.(java|kt|cs|php|swift)"
-)
-_TEXT_FOLDERS: Final = frozenset({"doc", "docs", "documentation", "man"})
-_TEXT_NAME: Final = re.compile(r".*\.(md|markdown|mdx|rst|txt|adoc|asciidoc|org|tex|html?|[1-8])", re.IGNORECASE)
-_RECORD_NAME: Final = re.compile(
-    r"(changelog|changes|history|news|releases?|release[-_]notes)(\.\w+)?"
-    r"|.*\.lock|.*[.-]lock\.(json|ya?ml)|go\.sum|.*\.min\.(js|css|mjs)|.*\.(map|svg|csv|tsv|po|pot|ipynb|snap|log|patch|diff)",
-    re.IGNORECASE,
-)
 
 
 def rank_file(name: str) -> int:

@@ -31,6 +31,8 @@ from skillrun.templates.records import ANSWER, DROPPED, QUESTION, REPLY
 from skillrun.types.fields import Field
 from skillrun.types.types import ANY, BOOLEAN, TEXT, Type, identifier, list_of, merge_types, record
 
+_OWN_ANSWERS: Final = frozenset({"choices", "multiple", "other", "default"})  # keys that a single question can set
+
 
 def check_agent(scope: Scope, step: Step, main: Type, value_types: Types) -> Type:
     check_members(scope, step, main)
@@ -140,9 +142,6 @@ def _warn_about_output_names(scope: Scope, protocols: list[Protocol]) -> None:
                 other = f"`{near}` in the protocol `{others[near]}`"
                 message = f"`{name}` is called {other}, and a panel can use either protocol"
                 scope.problems.report(value.span, "near-miss", message, severity="warning")
-
-
-_OWN_ANSWERS: Final = frozenset({"choices", "multiple", "other", "default"})  # keys that a single question can set
 
 
 def check_ask(scope: Scope, step: Step, main: Type, value_types: Types) -> Type:

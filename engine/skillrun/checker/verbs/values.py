@@ -15,6 +15,9 @@ from skillrun.syntax.diagnostics import Suggestion, near_miss
 from skillrun.types.schemas import quote_value
 from skillrun.types.types import ANY, NO_FACTS, TEXT, Facts, Type, identifier, list_of, merge_types, record
 
+WILDCARDS: Final = "*?["
+_DOCUMENT: Final = record({"path": TEXT, "text": TEXT}, "the document")
+
 
 def check_set(scope: Scope, step: Step, _: Type, __: Types) -> None:
     variables = scope.phase_context.workflow.state if scope.phase_context is not None else ()
@@ -66,10 +69,6 @@ def check_decide(scope: Scope, step: Step, _: Type, value_types: Types) -> Type:
         chosen = chosen._replace(values=order, tunable=value_types["order"].tunable)
     because = TEXT if certain and len(reasons) == len(step.rows) else TEXT.maybe()
     return record({"value": chosen if certain else chosen.maybe(), "because": because}, step.id or "decide")
-
-
-WILDCARDS: Final = "*?["
-_DOCUMENT: Final = record({"path": TEXT, "text": TEXT}, "the document")
 
 
 def check_read(scope: Scope, step: Step, _: Type, __: Types) -> Type:
