@@ -2,53 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
+from typing import Any
 
-from skillrun.runtime.results import EachResult, Failure, MemberReply
 from skillrun.store.next_step import NO_NEXT_STEP, NextStep
 from skillrun.syntax.diagnostics import SkillrunError
 
 
 class StepFailed(Exception):
-    """A step failed. Its `otherwise` or the phase's breaker handles the failure; if neither does, the run ends."""
+    """A step failed. Its `otherwise` or the phase's breaker handles the failure; if neither does, the run ends.
 
-    kind = "failed"
-    """The cause: the status of a member's reply, the kind of the failed call, or `failed`."""
-    replies: Sequence[MemberReply] = ()
+    `value` is the incomplete result of an `agent` or `each`, which `otherwise` can read.
+    """
 
-    def __init__(self, reason: str, address: str = "", next_step: NextStep = NO_NEXT_STEP) -> None:
+    def __init__(
+        self, reason: str, address: str = "", next_step: NextStep = NO_NEXT_STEP, value: Mapping[str, Any] | None = None
+    ) -> None:
         super().__init__(reason)
         self.reason = reason
         self.address = address
         self.next_step = next_step
+        self.value = value or {}
 
+    def template_value(self) -> dict[str, object]:
+        """Return the value of `failure` in `otherwise`.
 
-def failure_value(failure: StepFailed) -> Failure:
-    """Return the value of `failure` in `otherwise`. `text` is the unchanged reply of the first member that failed."""
-    reply = next((reply for reply in failure.replies if reply["status"] != "success"), None)
-    replies = list(failure.replies)
-    if reply is not None and (text := reply.get("text")):
-        return {"kind": failure.kind, "reason": failure.reason, "text": text, "replies": replies}
-    return {"kind": failure.kind, "reason": failure.reason, "replies": replies}
-
-
-class AgentFailed(StepFailed):
-    """Too few members replied successfully. `replies` has the outcome for each member."""
-
-    def __init__(
-        self, reason: str, address: str, replies: list[MemberReply], next_step: NextStep = NO_NEXT_STEP
-    ) -> None:
-        super().__init__(reason, address, next_step)
-        self.replies = replies
-        self.kind = next((reply.get("kind", self.kind) for reply in replies if reply["status"] != "success"), self.kind)
-
-
-class EachFailed(StepFailed):
-    """Too few items of an `each` succeeded. `result` is the partial result."""
-
-    def __init__(self, reason: str, address: str, result: EachResult, next_step: NextStep = NO_NEXT_STEP) -> None:
-        super().__init__(reason, address, next_step)
-        self.result = result
+        `kind` is the status of the first reply that failed, or the kind of the failed call, or `failed`. `text` is this
+        reply, unchanged.
+        """
+        replies: list[dict[str, Any]] = self.value.get("replies", [])
+        reply = next((reply for reply in replies if reply["status"] != "success"), {})
+        text = {"text": reply["text"]} if reply.get("text") else {}
+        return {"kind": reply.get("kind", "failed"), "reason": self.reason, **text, "replies": replies}
 
 
 class StoppedByUser(SkillrunError):

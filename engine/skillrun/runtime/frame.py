@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -41,6 +41,19 @@ class Task:
     def prompt(self) -> Prompt | None:
         """The prompt section of the panel step."""
         return self.frame.prompts.get(self.step.id or "")
+
+
+@dataclass(frozen=True)
+class StepResult:
+    """The result of an attempt of a step: the value to which its id is bound, and the reason for each missing part.
+
+    If parts are missing, the breaker decides whether the step is attempted again or continues with this value. A verb
+    raises its `failure`, since the failure of a nested step ends the outer steps as well.
+    """
+
+    value: Mapping[str, Any] | None = None
+    missing: Sequence[str] = ()
+    failure: StepFailed | None = None
 
 
 @dataclass

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from itertools import count
-from typing import Any, Final, cast
+from typing import Final, cast
 
 from jinja2.exceptions import UndefinedError
 
@@ -22,18 +22,14 @@ from skillrun.replay import refuse_in_dry_run
 from skillrun.repository.paths import PathRefused
 from skillrun.runtime.asking.asking import offer_retry
 from skillrun.runtime.errors import (
-    AgentFailed,
     BudgetExhausted,
-    EachFailed,
     GoToPhase,
     StepFailed,
     Stopped,
     StoppedByUser,
-    failure_value,
 )
-from skillrun.runtime.frame import Evaluator, Frame
+from skillrun.runtime.frame import Evaluator, Frame, StepResult
 from skillrun.runtime.recovery import rebuild_summary
-from skillrun.runtime.results import PartialResult
 from skillrun.runtime.run import PhaseRun, Run
 from skillrun.runtime.scheduler import PhaseResult, Schedule, failure_outcome, record_outcome
 from skillrun.runtime.scope import frame_names, is_true, new_frame, open_phase
@@ -254,8 +250,7 @@ async def run_step(step: Step, frame: Frame) -> None:
         frame.phase.fallback_depth += (fallbacks := int(step.otherwise is not None and step.verb != "goto"))
         try:
             for number in count(1):
-                failure: StepFailed | None = None
-                result: Any = None
+                failure, result = None, StepResult()
                 try:
                     _refuse_in_dry_run(step, frame)
                     with convert_template_errors(frame, step):
@@ -269,17 +264,18 @@ async def run_step(step: Step, frame: Frame) -> None:
     except StepFailed as error:
         await _fall_back(step, frame, error)
     else:
-        result = result.result if isinstance(result, PartialResult) else result
-        if step.id is not None and result is not None:
-            frame.bind(step.id, result)
+        if step.id is not None and result.value is not None:
+            frame.bind(step.id, result.value)
 
 
-async def _is_attempted_again(step: Step, frame: Frame, number: int, failure: StepFailed | None, result: Any) -> bool:
+async def _is_attempted_again(
+    step: Step, frame: Frame, number: int, failure: StepFailed | None, result: StepResult
+) -> bool:
     """Return whether a step is attempted again after its attempt `number`. Raises StepFailed if it fails.
 
     At its limit, the breaker decides whether the step fails, is skipped, or continues with a partial result.
     """
-    if failure is None and not isinstance(result, PartialResult):
+    if failure is None and not result.missing:
         if step.retry is not None:
             frame.phase.breakers.record_success(step.retry)
         return False
@@ -300,10 +296,8 @@ async def _is_attempted_again(step: Step, frame: Frame, number: int, failure: St
     with failure_in_scope(frame, failure):
         has_fallback = _has_fallback(step.otherwise, frame)
     if then != "skip" or has_fallback:
-        if isinstance(failure, AgentFailed) and step.id is not None and step.otherwise is not None:
-            frame.bind(step.id, {"replies": failure.replies, "degraded": True})
-        if isinstance(failure, EachFailed) and step.otherwise is not None:
-            frame.bind(step.id, failure.result)
+        if failure.value and step.otherwise is not None:
+            frame.bind(step.id, failure.value)
         raise failure
     text = f"{name} was skipped: {reason}"
     _record_degradation(frame, name, text, text)
@@ -317,7 +311,7 @@ async def _fall_back(step: Step, frame: Frame, failure: StepFailed) -> None:
         if fallback is None or step.verb == "goto" or not _has_fallback(fallback, frame):
             raise failure
         frame.run.emit(Said(frame.phase.name, f"{name}: {failure.reason}", "info"))
-        if isinstance(failure, AgentFailed) or "calls" in verbs.VERBS[step.verb].effects:
+        if "replies" in failure.value or "calls" in verbs.VERBS[step.verb].effects:
             frame.phase.record.degrade(failure.reason)
         frame.degraded_steps.append(name)
         with frame.address_scope(f"{name}.otherwise"):
@@ -333,7 +327,7 @@ def _has_fallback(otherwise: Step | None, frame: Frame) -> bool:
 def failure_in_scope(frame: Frame, failure: StepFailed) -> Iterator[None]:
     """Define the name `failure`, which the fallback of a failed step can read, while the context is active."""
     with frame.name_scope(FAILURE):
-        frame.names[FAILURE] = failure_value(failure)
+        frame.names[FAILURE] = failure.template_value()
         yield
 
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from skillrun.definitions.verbs import SUMMARY_KEYS
 from skillrun.runtime.calls.conversation import converse
-from skillrun.runtime.calls.member_request import MemberRequest, MemberResult
+from skillrun.runtime.calls.member_request import MemberReply, MemberRequest
 from skillrun.runtime.calls.values import report_pruned_items
 from skillrun.runtime.errors import StepFailed
 from skillrun.runtime.prompts.context import PromptTarget, assemble_request
@@ -153,7 +153,7 @@ async def _summarize_with_model(
     except RenderError as error:  # the phase keeps its results even if the summary fails
         phase.record.degraded_reasons.append(f"summary: {error.message}")
         return {}
-    reply = MemberResult("error", reason="not called")
+    reply = MemberReply(asked.member, "error", reason="not called")
     for attempt in (1, 2):
         reply = await converse(phase, asked, attempt)
         if reply.ok:

@@ -22,7 +22,7 @@ from skillrun.models.messages import (
     Usage,
 )
 from skillrun.replay import CALLS, Body, turn_address
-from skillrun.runtime.calls.member_request import MemberRequest, MemberResult
+from skillrun.runtime.calls.member_request import MemberReply, MemberRequest
 from skillrun.runtime.calls.reads import LineRange
 from skillrun.runtime.calls.tool_use import run_tools, tool_messages
 from skillrun.runtime.calls.values import CUT_OFF, parse_value, salvage_truncated_reply
@@ -33,6 +33,7 @@ from skillrun.runtime.prompts.step_records import (
     RecordRequest,
     has_complete_document,
     merge_second_record,
+    point_answers,
     render_record_request,
     split_reply,
 )
@@ -52,7 +53,7 @@ _WHY: Final = {
 
 async def converse(
     phase: PhaseRun, member_request: MemberRequest, attempt: int, on_response: Callable[[], object] = bool
-) -> MemberResult:
+) -> MemberReply:
     """Make one attempt to get a member's reply, and return the result.
 
     The member may use tools for several turns before it replies. If the reply is malformed, the member is asked once
@@ -85,10 +86,14 @@ async def converse(
             return replace(cut, reads=tuple(reads))
         if reply.stop not in ("end", "tool") and not is_document_complete:
             why = f"{request.model}: {_WHY[reply.stop]}" if reply.stop == "refusal" else _WHY[reply.stop]
-            return MemberResult(_STATUS[reply.stop], reply.text, reason=why, reads=tuple(reads))
+            return MemberReply(member_request.member, _STATUS[reply.stop], reply.text, reason=why, reads=tuple(reads))
         if reply.calls and request.answer_now:
-            return MemberResult(
-                "error", reply.text, reason="the model calls tools instead of replying", reads=tuple(reads)
+            return MemberReply(
+                member_request.member,
+                "error",
+                reply.text,
+                reason="the model calls tools instead of replying",
+                reads=tuple(reads),
             )
         if reply.calls and request.tools:
             messages.append(Message("assistant", (Block(reply.text),) if reply.text else (), reply.calls))
@@ -112,11 +117,13 @@ async def converse(
         if errors:
             reason = "; ".join(f"{error['path']}: {error['message']}".removeprefix(": ") for error in errors[:3])
             reason = f"the reply does not match the schema: {reason}; it begins {quote_value(reply.text)}{no_room}"
-            return MemberResult("parse_error", reply.text, reason=reason, reads=tuple(reads))
+            return MemberReply(member_request.member, "parse_error", reply.text, reason=reason, reads=tuple(reads))
         if not reply.text.strip():
-            return MemberResult("empty", reason="the reply is empty", reads=tuple(reads))
+            return MemberReply(member_request.member, "empty", reason="the reply is empty", reads=tuple(reads))
         history = (*messages, Message("assistant", (Block(reply.text),)))
-        return MemberResult("success", reply.text, value, dropped=dropped, reads=tuple(reads), messages=history)
+        return MemberReply(
+            member_request.member, "success", reply.text, value, dropped=dropped, reads=tuple(reads), messages=history
+        )
 
 
 async def _finish_document(
@@ -127,11 +134,13 @@ async def _finish_document(
     request: Request,
     retry_address: str,
     reads: tuple[LineRange, ...],
-) -> MemberResult:
+) -> MemberReply:
     """Return a document with its record. If the record is missing or malformed, request the record once more."""
     document = split_reply(record_request, reply.text)
     if not document.document:
-        return MemberResult("empty", reply.text, reason="the reply contains no document", reads=reads)
+        return MemberReply(
+            member_request.member, "empty", reply.text, reason="the reply contains no document", reads=reads
+        )
     history = (*request.messages, Message("assistant", (Block(reply.text),)))
     why = ""
     if document.errors:
@@ -139,11 +148,13 @@ async def _finish_document(
             phase, member_request, record_request, document, request, history, retry_address
         )
     lacking = why or document.reason
-    return MemberResult(
+    return MemberReply(
+        member_request.member,
         "success",
         document.document,
         record=document.record,
         record_problem=lacking,
+        points=point_answers(record_request, document.record, member_request.member),
         dropped=document.dropped,
         reads=reads,
         messages=history,
@@ -187,14 +198,15 @@ async def _request_record(
 
 def _failed_result(
     phase: PhaseRun, member_request: MemberRequest, error: ModelError, reads: tuple[LineRange, ...]
-) -> MemberResult:
+) -> MemberReply:
     """Return the result of a failed call. An error that affects all members is raised, naming phase and model."""
     model = member_request.request.model
     if error.kind in FATAL_ERRORS:
         message = f"{phase.name}: {member_request.member} on {model}: {error.message}"
         raise ModelError(error.kind, message, error.retryable, error.next_step) from None
     refused = error.kind in CONFIGURATION_ERRORS
-    return MemberResult(
+    return MemberReply(
+        member_request.member,
         "timeout" if error.kind == "timeout" else "error",
         reason=f"{model}: {error.message}" if refused else error.message,
         reads=reads,

@@ -1,13 +1,13 @@
-"""A request to one member, and the result of the request."""
+"""A request to one member, and what its attempts came to."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from skillrun.models.messages import Message, Request, ToolSpec
-from skillrun.runtime.calls.reads import LineRange
+from skillrun.runtime.calls.reads import LineRange, merge_line_ranges
 from skillrun.runtime.prompts.context import estimate_request_tokens, estimate_tool_tokens
 from skillrun.runtime.prompts.step_records import RecordRequest
 from skillrun.types.schemas import DroppedValue, Shape
@@ -38,18 +38,22 @@ class MemberRequest:
 
 
 @dataclass(frozen=True)
-class MemberResult:
-    """The result of a request. `text` is the whole reply, even of a failed attempt.
+class MemberReply:
+    """What the attempts of a member came to: a reply, or the reason for the failure. `text` is the whole reply, even of
+    a failed attempt.
 
     `dropped` lists the invalid values that were removed from `data`. If the reply is a document with a record, `text`
     is only the document, and `record_problem` says what is wrong with the record; empty if nothing is wrong.
     """
 
+    member: str
     status: str
     text: str = ""
     data: Any = None
     record: Any = None
     record_problem: str = ""
+    points: Sequence[Mapping[str, Any]] = ()
+    """The points of the step, each with the member's answer if it has one."""
     dropped: tuple[DroppedValue, ...] = ()
     reason: str = ""
     reads: tuple[LineRange, ...] = ()
@@ -71,3 +75,19 @@ class MemberResult:
     def is_permanent(self) -> bool:
         """Whether an immediate retry is useless."""
         return self.refused or self.given_up
+
+    def template_value(self) -> dict[str, Any]:
+        """Return the value of the reply in templates."""
+        reads = [lines.to_dict() for lines in merge_line_ranges(self.reads)]
+        value: dict[str, Any] = {"member": self.member, "status": self.status, "reads": reads}
+        if self.text:
+            value["text"] = self.text
+        if self.data is not None:
+            value["data"] = self.data
+        if self.record is not None:
+            value["record"] = self.record
+        if self.points:
+            value["points"] = list(self.points)
+        if self.reason:
+            value |= {"reason": self.reason, "kind": self.kind or self.status}
+        return value | {"dropped": [dict(vars(item)) for item in self.dropped]}

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from skillrun.events import Pruned
 from skillrun.models.messages import Reply
-from skillrun.runtime.calls.member_request import MemberRequest, MemberResult
+from skillrun.runtime.calls.member_request import MemberReply, MemberRequest
 from skillrun.runtime.run import PhaseRun
 from skillrun.structured_output.salvaging import find_list_field, salvage_items
 from skillrun.structured_output.values import parse_reply
@@ -41,7 +41,7 @@ def parse_value(
     return value, [vars(error) for error in errors], tuple(dropped)
 
 
-def salvage_truncated_reply(member_request: MemberRequest, reply: Reply) -> MemberResult | None:
+def salvage_truncated_reply(member_request: MemberRequest, reply: Reply) -> MemberReply | None:
     """Return a result with the complete items of a truncated reply; None unless the step sets `invalid: gather` and an
     item is complete."""
     if member_request.shape is None or member_request.invalid != GATHER:
@@ -50,7 +50,7 @@ def salvage_truncated_reply(member_request: MemberRequest, reply: Reply) -> Memb
     if value is None or not any(value.values()):
         return None
     cut = DroppedValue("", CUT_OFF, "")
-    return MemberResult("success", reply.text, value, dropped=(*dropped, cut))
+    return MemberReply(member_request.member, "success", reply.text, value, dropped=(*dropped, cut))
 
 
 def report_pruned_items(phase: PhaseRun, address: str, member: str, dropped: tuple[DroppedValue, ...]) -> None:

@@ -232,10 +232,8 @@ def _answer_errors(record_request: RecordRequest, record: Any) -> Iterable[Shape
             yield ShapeError(ANSWERS, f"`{name}` is answered {times} times" if times else f"`{name}` is not answered")
 
 
-def point_answers(record_request: RecordRequest | None, record: Any, member: str) -> list[Mapping[str, object]]:
+def point_answers(record_request: RecordRequest, record: Any, member: str) -> list[Mapping[str, Any]]:
     """Return every point with its answer. A point that was answered more than once has no answer."""
-    if record_request is None:
-        return []
     given: dict[str, list[dict[str, object]]] = {}
     for entry in record[ANSWERS] if record is not None and record_request.points else ():
         given.setdefault(entry["id"], []).append({"member": member, "done": entry["done"], "how": entry["how"]})
@@ -311,23 +309,6 @@ def _next_id(step: Step, frame: Frame) -> str:
     entries = (entry for record in others for name in RECORD_KEYS[1:] for entry in record.get(name) or [])
     ids = (_id_of(entry).removeprefix(start) for entry in entries)
     return f"{start}{1 + max((int(number) for number in ids if number.isdecimal() and len(number) < 6), default=0)}"
-
-
-def warn_of_missing_record(
-    step: Step, frame: Frame, member: str, record_request: RecordRequest, record: Any, reason: str
-) -> None:
-    """Warn that a document lacks its record, or that points were not answered."""
-    if record is None:
-        text = f"{step.id}: the document of {member} has no record ({reason})"
-    else:
-        answered = {point["id"] for point in point_answers(record_request, record, member) if "answer" in point}
-        silent = [name for name in record_request.ids if name not in answered]
-        if not silent:
-            return
-        more = f" and {len(silent) - MOST_NAMED} more" if len(silent) > MOST_NAMED else ""
-        text = f"{step.id}: {member} has not answered {', '.join(silent[:MOST_NAMED])}{more}"
-    frame.phase.warn(text)
-    frame.phase.record.degrade(text)
 
 
 def merge_step_records(phase: PhaseRun) -> tuple[dict[str, Any], frozenset[str]]:

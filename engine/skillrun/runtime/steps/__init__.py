@@ -1,16 +1,16 @@
-"""Executes steps with one function for each verb. The function returns the value to which the step's id is bound."""
+"""Executes steps with one function for each verb."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
 from skillrun.definitions.definitions import Step
-from skillrun.runtime.frame import Frame
+from skillrun.runtime.frame import Frame, StepResult
 from skillrun.runtime.steps import ask, each, files, find, flow, members, values
 
-StepHandler = Callable[[Step, Frame], Awaitable[Any]]
+StepHandler = Callable[[Step, Frame], Awaitable[StepResult]]
 
 VERBS: Final[Mapping[str, StepHandler]] = MappingProxyType(
     {

@@ -16,7 +16,7 @@ from skillrun.runtime.asking.asking import CONTINUE_WITHOUT, ask_questions, paus
 from skillrun.runtime.asking.awaited_files import ignored_files, late_files, pattern_folder
 from skillrun.runtime.asking.forms import answer_phrases, build_question_record
 from skillrun.runtime.errors import StepFailed
-from skillrun.runtime.frame import Frame
+from skillrun.runtime.frame import Frame, StepResult
 from skillrun.store.journal_bodies import ToolBody
 from skillrun.templates.absent import Absent
 from skillrun.types.schemas import quote_value
@@ -26,13 +26,13 @@ OPTIONAL_KEYS: Final = frozenset({"default", "skip", "form", "enough"})  # keys 
 FILES_READY: Final = "the files are there"
 
 
-async def run_ask(step: Step, frame: Frame) -> Mapping[str, object]:
+async def run_ask(step: Step, frame: Frame) -> StepResult:
     """Return `answers` (the questions with their answers), `answer` (the first answer), and the `notes` of a form."""
     if "files" in step.values:
         return await _wait_for_files(step, frame)
     questions = _build_questions(step, frame)
     if not questions:
-        return {"answers": []}
+        return StepResult({"answers": []})
     form = frame.text(step, "form") or None
     pause = frame.value(step, "pause", "interactive") == "exit"
     question_values = [step.main, *(step.values.get(name) for name in SHARED_KEYS)]
@@ -50,7 +50,7 @@ async def run_ask(step: Step, frame: Frame) -> Mapping[str, object]:
     )
     frame.phase.record.question_ids.extend(question["id"] for question in questions)
     first = result["answers"][0].get("answer")
-    return dict(result) if first is None else {**result, "answer": first}
+    return StepResult(dict(result) if first is None else {**result, "answer": first})
 
 
 def _build_questions(step: Step, frame: Frame) -> list[Question]:
@@ -89,7 +89,7 @@ def _question_text(step: Step, frame: Frame, asked: Any) -> str:
     return remove_double_stops(str(asked))
 
 
-async def _wait_for_files(step: Step, frame: Frame) -> Mapping[str, object]:
+async def _wait_for_files(step: Step, frame: Frame) -> StepResult:
     """Return the files that match the pattern, as the first check that found any has journaled them.
 
     If the step has a `default`, a user who resumes the run without the files is asked whether to continue with the
@@ -101,7 +101,7 @@ async def _wait_for_files(step: Step, frame: Frame) -> Mapping[str, object]:
     body, is_replayed = await frame.run.replay.once(READS, where, fingerprint_text(pattern), find)
     if is_replayed:
         _warn(frame, [*body.get("passed_over", []), *late_files(frame.run, pattern, body.get("files") or [])])
-    return _answer_fields(body)
+    return StepResult({key: body[key] for key in ("answers", "answer") if key in body})
 
 
 async def _find_files(step: Step, frame: Frame, pattern: str, where: str) -> Body:
@@ -136,10 +136,6 @@ async def _find_files(step: Step, frame: Frame, pattern: str, where: str) -> Bod
     if ignored:
         result["passed_over"] = ignored
     return dict(result)
-
-
-def _answer_fields(record: Mapping[str, object]) -> Mapping[str, object]:
-    return {key: value for key, value in record.items() if key in ("answers", "answer")}
 
 
 def _warn(frame: Frame, lines: list[str]) -> None:

@@ -15,12 +15,11 @@ from skillrun.definitions.definitions import enclosing_items as items_within
 from skillrun.definitions.verbs import RECORD_KEYS
 from skillrun.events import ItemEnded
 from skillrun.runtime.breakers import Breakers
-from skillrun.runtime.errors import EachFailed, StepFailed, Stopped
+from skillrun.runtime.errors import StepFailed, Stopped
 from skillrun.runtime.estimate_updates import emit_items_estimate
-from skillrun.runtime.frame import Frame
+from skillrun.runtime.frame import Frame, StepResult
 from skillrun.runtime.phase_record import PhaseRecord, StepRecords, UsageTotals
 from skillrun.runtime.prompts.step_records import renumber_records
-from skillrun.runtime.results import EachResult, PartialResult
 from skillrun.runtime.scope import locals_of, with_functions
 from skillrun.store.errors import WaitingForUser
 from skillrun.store.files import sha256_of
@@ -58,7 +57,7 @@ class EachProgress:
     done: dict[str, ItemAttempt]
 
 
-async def run_each(step: Step, frame: Frame) -> EachResult | PartialResult:
+async def run_each(step: Step, frame: Frame) -> StepResult:
     """Return the completed items with the results of their steps, and the failed items with the reasons.
 
     A retry evaluates only items that have not succeeded.
@@ -81,7 +80,7 @@ async def run_each(step: Step, frame: Frame) -> EachResult | PartialResult:
         raise _combine_pauses(attempt.waiting for attempt in attempts if attempt.waiting)
     failed = {attempt.item.key: attempt for attempt in attempts if not attempt.done}
     _check_distinct_files(step, frame, [*progress.done.values(), *failed.values()])
-    result: EachResult = {
+    result = {
         "done": [_item_result(step, progress.done[item.key]) for item in items if item.key in progress.done],
         "failed": [
             {"id": item.id, _name(step): item.value, "reason": failed[item.key].reason}
@@ -95,8 +94,8 @@ async def run_each(step: Step, frame: Frame) -> EachResult | PartialResult:
         way = next((attempt.next_step for attempt in failed.values() if attempt.next_step), NO_NEXT_STEP)
         because = _format_reasons(reasons) if reasons else f"at least {least} must succeed"
         message = f"`{step.id or step.verb}` succeeded for {len(progress.done)} of {len(items)} ({because})"
-        raise EachFailed(message, address, result, way)
-    return PartialResult(result, [_format_reasons(reasons)]) if failed else result
+        raise StepFailed(message, address, way, result)
+    return StepResult(result, [_format_reasons(reasons)] if failed else ())
 
 
 def _format_reasons(reasons: list[str]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, cast
@@ -26,7 +26,7 @@ from skillrun.runtime.calls.tools import (
     withheld_names,
 )
 from skillrun.runtime.errors import StepFailed
-from skillrun.runtime.frame import Frame
+from skillrun.runtime.frame import Frame, StepResult
 from skillrun.runtime.run import PhaseRun
 from skillrun.runtime.scope import frame_names, overwritten_text_address
 from skillrun.store.artifact_names import variant_names
@@ -154,7 +154,7 @@ async def _resolve_conflict(frame: Frame, step: Step, path: str, text: str) -> W
 MOST: Final = 5_000_000  # bytes that one step reads
 
 
-async def run_read(step: Step, frame: Frame) -> Mapping[str, object]:
+async def run_read(step: Step, frame: Frame) -> StepResult:
     """Return `text` of all files, `data` (frontmatter), `files`, `documents`. A resumed phase gets the same values."""
     pattern = frame.text(step)
     origin = frame.text(step, "from")
@@ -168,7 +168,17 @@ async def run_read(step: Step, frame: Frame) -> Mapping[str, object]:
             body["run"] = origin
         return body
 
-    return _value(await read_once(step, frame, f"{origin}\n{pattern}", look))
+    return StepResult(_value(await read_once(step, frame, f"{origin}\n{pattern}", look)))
+
+
+def _value(body: ToolBody) -> dict[str, Any]:
+    """Return the result of the step from its journal body. In an older journal, the body has one text for all files."""
+    names, texts = body.get("files", []), body.get("texts")
+    if texts is None:
+        names, texts = [", ".join(names)], [body.get("text", "")]
+    documents = [{"path": name, "text": text} for name, text in zip(names, texts, strict=False)]
+    rest = {name: value for name, value in body.items() if name not in ("texts", "run")}
+    return {**rest, "text": "\n\n".join(texts), "documents": documents}
 
 
 def _files(frame: Frame, origin: str, pattern: str) -> list[tuple[str, bytes]]:
@@ -242,16 +252,6 @@ def _remaining_bytes(name: str, content: bytes, left: int) -> int:
     return left - len(content)
 
 
-def _value(body: ToolBody) -> Mapping[str, object]:
-    """Return the result of the step from its journal body. In an older journal, the body has one text for all files."""
-    names, texts = body.get("files", []), body.get("texts")
-    if texts is None:
-        names, texts = [", ".join(names)], [body.get("text", "")]
-    documents = [{"path": name, "text": text} for name, text in zip(names, texts, strict=False)]
-    rest = {name: value for name, value in body.items() if name not in ("texts", "run")}
-    return {**rest, "text": "\n\n".join(texts), "documents": documents}
-
-
 def _read(files: list[tuple[str, bytes]], shape: Shape | None) -> ToolBody:
     """Return the journal body with the texts of the files and their frontmatter. Raises SkillrunError."""
     texts, records = [], []
@@ -272,7 +272,7 @@ def _read(files: list[tuple[str, bytes]], shape: Shape | None) -> ToolBody:
     return result
 
 
-async def run_write(step: Step, frame: Frame) -> Mapping[str, object]:
+async def run_write(step: Step, frame: Frame) -> StepResult:
     path = frame.text(step)
     names = frame_names(frame)
     name = frame.text(step, "template")
@@ -292,4 +292,4 @@ async def run_write(step: Step, frame: Frame) -> Mapping[str, object]:
             why = "; ".join(f"{error.path}: {error.message}".removeprefix(": ") for error in wrong)
             raise StepFailed(f"the frontmatter of `{path}` does not match the schema: {why}", frame.at(step))
         body = to_frontmatter(data, body)
-    return {"path": path, "text": await write_artifact(frame, step, path, body)}
+    return StepResult({"path": path, "text": await write_artifact(frame, step, path, body)})

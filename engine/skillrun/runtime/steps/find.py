@@ -18,7 +18,7 @@ from skillrun.repository.readable_folder import SECONDS, PathWithheld, ReadableF
 from skillrun.repository.wildcards import InvalidPattern, compile_wildcard
 from skillrun.runtime.calls.tools import open_repository
 from skillrun.runtime.errors import StepFailed
-from skillrun.runtime.frame import Frame
+from skillrun.runtime.frame import Frame, StepResult
 from skillrun.runtime.run import Run
 from skillrun.runtime.steps.files import read_once
 from skillrun.scoring.compaction import estimate_tokens
@@ -34,7 +34,7 @@ _CLOSED: Final = (errno.EACCES, errno.EPERM)
 Verdict = Literal["found", "missing", "withheld"]
 
 
-async def run_find(step: Step, frame: Frame) -> dict[str, list[Any]]:
+async def run_find(step: Step, frame: Frame) -> StepResult:
     """Return the items, grouped as `found`, `missing` and `withheld`. A resumed phase gets the same result.
 
     With `show`, also return lines of the files as `texts`, and as `left_out` the places that are not shown.
@@ -60,7 +60,7 @@ async def run_find(step: Step, frame: Frame) -> dict[str, list[Any]]:
         texts = seen.get("excerpts", {}) or _simulated_excerpts(frame.run, step_address(f"{frame.at(step)}/-/-"))
         result["texts"] = [{"path": path, "text": text} for path, text in texts.items()]
         result["left_out"] = list(seen.get("left_out", []))
-    return result
+    return StepResult(result)
 
 
 def _items(value: Any) -> list[Any]:

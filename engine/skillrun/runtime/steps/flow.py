@@ -13,7 +13,7 @@ from skillrun.questions.answers import remove_double_stops
 from skillrun.runtime.asking.asking import offer_retry
 from skillrun.runtime.breakers import BreakerSettings
 from skillrun.runtime.errors import GoToPhase, StepFailed, Stopped
-from skillrun.runtime.frame import Frame
+from skillrun.runtime.frame import Frame, StepResult
 from skillrun.runtime.phase_record import UsageTotals
 from skillrun.runtime.run import PhaseRun, Run
 from skillrun.runtime.scheduler import Schedule
@@ -27,7 +27,7 @@ from skillrun.types.fields import resolve_inputs
 from skillrun.types.schemas import quote_value
 
 
-async def run_repeat(step: Step, frame: Frame) -> Mapping[str, object]:
+async def run_repeat(step: Step, frame: Frame) -> StepResult:
     """Return `times`, the number of passes, and `exhausted`: the cap was reached, and the condition does not hold.
 
     If the cap is reached and the breaker is set to ask, the user is offered another pass.
@@ -35,13 +35,13 @@ async def run_repeat(step: Step, frame: Frame) -> Mapping[str, object]:
     if step.until is None and "at_most" not in step.values:
         for inner in step.steps:
             await frame.evaluate(inner)
-        return {"times": 1, "exhausted": False}
+        return StepResult({"times": 1, "exhausted": False})
     most = frame.cap(step)
     with frame.name_scope("pass"):
         return await _passes(step, frame, most)
 
 
-async def _passes(step: Step, frame: Frame, most: int) -> Mapping[str, object]:
+async def _passes(step: Step, frame: Frame, most: int) -> StepResult:
     """Run passes until the condition holds or the cap is reached. A pass can read the results of the previous pass."""
     bound_names = locals_of(step.steps)
     previous: dict[str, object] = {}
@@ -59,7 +59,7 @@ async def _passes(step: Step, frame: Frame, most: int) -> Mapping[str, object]:
                 await frame.evaluate(inner)
         done = step.until is not None and is_true(step.until.render(frame_names(frame)))
         previous = {name: frame.names[name] for name in (*bound_names.ids, *bound_names.names) if name in frame.names}
-    return {"times": times, "exhausted": not done and step.until is not None}
+    return StepResult({"times": times, "exhausted": not done and step.until is not None})
 
 
 async def _offer_extra_pass(step: Step, frame: Frame, times: int) -> bool:
@@ -73,14 +73,14 @@ async def _offer_extra_pass(step: Step, frame: Frame, times: int) -> bool:
     return await offer_retry(frame, f"{frame.at(step)}.retry-{times}", what, limit, can_continue=True)
 
 
-async def run_goto(step: Step, frame: Frame) -> None:
+async def run_goto(step: Step, frame: Frame) -> StepResult:
     """Raise GoToPhase if the cap allows it, or if the breaker asks the user and the user agrees.
 
     In any other case, evaluate the step's `otherwise`, if there is one.
     """
     run = frame.run
     if run.session.ignore_gotos:
-        return
+        return StepResult()
     key = frame.at(step) + f">{step.text}"
     times = run.state.backs.get(key, 0)
     if times < frame.cap(step):
@@ -94,16 +94,17 @@ async def run_goto(step: Step, frame: Frame) -> None:
         raise GoToPhase(step.text, key)
     if step.otherwise is not None:
         await frame.evaluate(step.otherwise)
+    return StepResult()
 
 
-async def run_stop(step: Step, frame: Frame) -> None:
+async def run_stop(step: Step, frame: Frame) -> StepResult:
     status = frame.text(step)
     if status not in VERBS["stop"].main.values:
         raise StepFailed(f"`stop` is {quote_value(status)}; {allowed_hint(VERBS['stop'].main.values)}", frame.at(step))
     raise Stopped(status, frame.text(step, "reason"))
 
 
-async def run_inline_workflow(step: Step, frame: Frame) -> Mapping[str, object]:
+async def run_inline_workflow(step: Step, frame: Frame) -> StepResult:
     """Evaluate a workflow from its first phase, over the journal, and return its outputs.
 
     What its phases record (usage, warnings, questions, degradations) is added to the record of the outer phase.
@@ -148,7 +149,7 @@ async def run_inline_workflow(step: Step, frame: Frame) -> Mapping[str, object]:
         raise WaitingForUser(outcome.reason, outcome.next_step, schedule.pause_type or "interactive")
     if outcome.status != "completed":
         raise StepFailed(outcome.reason or f"{workflow.name} {outcome.status}", address, outcome.next_step)
-    return dict(outcome.outputs)
+    return StepResult(dict(outcome.outputs))
 
 
 def _merge_inline_records(frame: Frame, inner: Run, failed: Iterable[PhaseRun]) -> None:
@@ -178,9 +179,10 @@ def _failed_phase_summary(failed: PhaseRun) -> Summary:
     )
 
 
-async def run_say(step: Step, frame: Frame) -> None:
+async def run_say(step: Step, frame: Frame) -> StepResult:
     text = remove_double_stops(" ".join(frame.text(step).split()))
     level = frame.text(step, "level", "info")
     if level == "warn" and text not in frame.phase.record.warnings:
         frame.phase.record.warnings.append(text)
     frame.run.emit(Said(frame.phase.name, text, level))
+    return StepResult()

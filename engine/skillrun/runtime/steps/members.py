@@ -12,12 +12,11 @@ from skillrun.definitions.definitions import Prompt, Protocol, Step
 from skillrun.models.messages import ToolSpec
 from skillrun.runtime.calls.conversation import converse
 from skillrun.runtime.calls.lookup import lookup_tool
-from skillrun.runtime.calls.member_request import MemberRequest, MemberResult
-from skillrun.runtime.calls.reads import merge_line_ranges
+from skillrun.runtime.calls.member_request import MemberReply, MemberRequest
 from skillrun.runtime.calls.tools import member_tools
 from skillrun.runtime.calls.values import report_pruned_items
-from skillrun.runtime.errors import AgentFailed, StepFailed, Stopped
-from skillrun.runtime.frame import Frame, Task
+from skillrun.runtime.errors import StepFailed, Stopped
+from skillrun.runtime.frame import Frame, StepResult, Task
 from skillrun.runtime.members import SeatedMember, resolve_members
 from skillrun.runtime.prompts.context import (
     PromptParts,
@@ -29,14 +28,12 @@ from skillrun.runtime.prompts.context import (
 from skillrun.runtime.prompts.material import MaterialBlock
 from skillrun.runtime.prompts.shared_prefix import is_worth_caching, material_blocks
 from skillrun.runtime.prompts.step_records import (
+    MOST_NAMED,
     RecordRequest,
     build_record_request,
-    point_answers,
     render_task,
     save_records,
-    warn_of_missing_record,
 )
-from skillrun.runtime.results import AgentResult, BaseMemberReply, Item, MemberReply, PartialResult, RecordResult
 from skillrun.runtime.scope import frame_names, new_frame
 from skillrun.runtime.steps.files import write_reply
 from skillrun.store.next_step import NextStep
@@ -45,47 +42,44 @@ from skillrun.types.fields import resolve_inputs
 from skillrun.types.schemas import Shape
 
 
-async def run_agent(step: Step, frame: Frame) -> AgentResult | PartialResult:
+async def run_agent(step: Step, frame: Frame) -> StepResult:
     """Call the members that have not replied yet, and return the combined result of all members.
 
-    Raises AgentFailed if fewer than `at_least` members have replied.
+    Raises StepFailed if fewer than `at_least` members have replied.
     """
     value = frame.main(step)
-    is_list = isinstance(value, list)
-    seated = await resolve_members(frame, value if is_list else [value])
-    if not seated and is_list:
-        return {"text": "", "data": [], "replies": [], "dropped": [], "degraded": False}
+    several = isinstance(value, list)
+    seated = await resolve_members(frame, value if several else [value])
+    if not seated and several:
+        return StepResult({"text": "", "data": [], "replies": [], "dropped": [], "degraded": False})
     shape = frame.shape(step)
     record_request = build_record_request(step, frame)
-    answers = await _call_members(step, frame, seated, shape, record_request)
-    replies = [_reply_value(member, answers[member.id], record_request) for member in seated]
-    succeeded = [member for member in seated if answers[member.id].ok]
-    least = frame.whole(step, "at_least", 1) if is_list else 1
-    missing = [member for member in seated if not answers[member.id].ok]
-    if missing and all(answers[member.id].refused for member in seated):  # the user must fix the key or the model
+    replies = await _call_members(step, frame, seated, shape, record_request)
+    values = [reply.template_value() for reply in replies]
+    succeeded = [reply for reply in replies if reply.ok]
+    failed = [reply for reply in replies if not reply.ok]
+    least = frame.whole(step, "at_least", 1) if several else 1
+    if failed and all(reply.refused for reply in replies):  # the user must fix the key or the model
         least = max(1, least)
+    reasons = [f"{reply.member}: {reply.reason}" for reply in failed]
     if len(succeeded) < least:
-        reasons = "; ".join(f"{member.id}: {answers[member.id].reason}" for member in missing)
-        ways = (answers[member.id].next_step for member in missing if answers[member.id].is_permanent)
-        way = NextStep.parse(next(ways, ""))
-        raise AgentFailed(f"`{step.id}` was not answered ({reasons})", frame.at(step), replies, way)
-    for member in succeeded:
-        if answers[member.id].dropped:
-            report_pruned_items(frame.phase, f"{frame.at(step)}/{member.id}", member.id, answers[member.id].dropped)
-    result = _result(is_list, succeeded, answers, replies)
-    await _write_replies(step, frame, succeeded, answers, result)
+        way = NextStep.parse(next((reply.next_step for reply in failed if reply.is_permanent), ""))
+        message = f"`{step.id}` was not answered ({'; '.join(reasons)})"
+        raise StepFailed(message, frame.at(step), way, {"replies": values, "degraded": True})
+    for reply in succeeded:
+        report_pruned_items(frame.phase, f"{frame.at(step)}/{reply.member}", reply.member, reply.dropped)
+    result = _combine_replies(several, succeeded, values)
+    names = {member.id: member.names for member in seated}
+    await _write_replies(step, frame, succeeded, names, result)
     if record_request is not None:
-        records = _collect_records(step, frame, record_request, is_list, succeeded, answers, result.get("path", ()))
-        result = {**result, **records}
-    if missing:
-        return PartialResult(result, [f"{member.id}: {answers[member.id].reason}" for member in missing])
-    return result
+        result |= _collect_records(step, frame, record_request, several, succeeded, result.get("path", ()))
+    return StepResult(result, reasons)
 
 
 async def _call_members(
     step: Step, frame: Frame, seated: list[SeatedMember], shape: Shape | None, record_request: RecordRequest | None
-) -> dict[str, MemberResult]:
-    """Call all members, in parallel or sequentially, and return their results, keyed by member.
+) -> list[MemberReply]:
+    """Call all members, in parallel or sequentially, and return their replies in the same order.
 
     If the shared prefix is worth caching, each model first gets only one call. The other calls wait until the model
     responds for the first time, because the provider's cache is filled then. All requests are built before any is sent,
@@ -101,7 +95,7 @@ async def _call_members(
     starts: dict[str, asyncio.Future[bool]] = {}
     wait_for_first = len(seated) > 1 and not frame.sequential and is_worth_caching(frame.phase)
 
-    async def ask(asked: MemberRequest) -> MemberResult | None:
+    async def ask(asked: MemberRequest) -> MemberReply | None:
         """Make one attempt of a member, and return the result.
 
         A member that has replied or failed permanently is not called again. Returns None without a call if the first
@@ -112,7 +106,7 @@ async def _call_members(
             return None
         start = starts.setdefault(model, asyncio.get_running_loop().create_future())
         key = f"{asked.address} {asked.request.fingerprint()}"
-        result: MemberResult | None = phase.attempts.results.get(key) or phase.attempts.permanent_failures.get(key)
+        result: MemberReply | None = phase.attempts.results.get(key) or phase.attempts.permanent_failures.get(key)
 
         def begin() -> None:
             if not start.done():
@@ -133,16 +127,16 @@ async def _call_members(
         return result
 
     if frame.sequential:
-        results: list[MemberResult | BaseException | None] = [await ask(asked) for asked in requests.values()]
+        results: list[MemberReply | BaseException | None] = [await ask(asked) for asked in requests.values()]
     else:  # wait for active calls even after an error
         results = await asyncio.gather(*map(ask, requests.values()), return_exceptions=True)
-    answers: dict[str, MemberResult] = {}
-    for id_, result in zip(requests, results, strict=True):
+    replies = []
+    for result in results:
         if isinstance(result, BaseException):
             raise result
         assert result is not None, "the first call of the model has raised"
-        answers[id_] = result
-    return answers
+        replies.append(result)
+    return replies
 
 
 def _build_request(
@@ -206,7 +200,7 @@ def _task_material(task: Task | None, prompt: Prompt | None, member: Mapping[str
     return material_blocks(task.frame.run, task.step.material, frame_names(task.frame, member))
 
 
-def _record_result(step: Step, frame: Frame, asked: MemberRequest, key: str, result: MemberResult) -> None:
+def _record_result(step: Step, frame: Frame, asked: MemberRequest, key: str, result: MemberReply) -> None:
     """Remember the result of a member, so that a later attempt of the step does not call the member again."""
     attempts = frame.phase.attempts
     if result.is_permanent:
@@ -222,79 +216,68 @@ def _collect_records(
     frame: Frame,
     record_request: RecordRequest,
     several: bool,
-    good: list[SeatedMember],
-    answers: Mapping[str, MemberResult],
+    succeeded: list[MemberReply],
     paths: str | Iterable[str],
-) -> RecordResult:
+) -> dict[str, Any]:
     """Return the records and the answers to points for the step's result.
 
     Also save the records for the phase's summary, and warn of missing records and answers.
     """
-    records = {member.id: answers[member.id].record for member in good}
-    for member in good:
-        if answers[member.id].record_problem:
-            warn_of_missing_record(
-                step, frame, member.id, record_request, records[member.id], answers[member.id].record_problem
-            )
-    there = [entry for entry in records.values() if entry is not None]
-    save_records(step, frame, record_request, there, [paths] if isinstance(paths, str) else paths)
-    result: RecordResult = {}
-    if several or there:
-        result["record"] = there if several else there[0]
+    for reply in succeeded:
+        silent = [point["id"] for point in reply.points if "answer" not in point]
+        if not reply.record_problem or (reply.record is not None and not silent):
+            continue
+        if reply.record is None:
+            text = f"{step.id}: the document of {reply.member} has no record ({reply.record_problem})"
+        else:
+            more = f" and {len(silent) - MOST_NAMED} more" if len(silent) > MOST_NAMED else ""
+            text = f"{step.id}: {reply.member} has not answered {', '.join(silent[:MOST_NAMED])}{more}"
+        frame.phase.warn(text)
+        frame.phase.record.degrade(text)
+    records = [reply.record for reply in succeeded if reply.record is not None]
+    save_records(step, frame, record_request, records, [paths] if isinstance(paths, str) else paths)
+    result: dict[str, Any] = {}
+    if several or records:
+        result["record"] = records if several else records[0]
     if record_request.points:
-        result["points"] = [
-            point for name, entry in records.items() for point in point_answers(record_request, entry, name)
-        ]
+        result["points"] = [point for reply in succeeded for point in reply.points]
     return result
 
 
-def _reply_value(member: SeatedMember, answer: MemberResult, record_request: RecordRequest | None) -> MemberReply:
-    reads = [lines.to_dict() for lines in merge_line_ranges(answer.reads)]
-    reply: BaseMemberReply = {"member": member.id, "status": answer.status, "reads": reads}
-    if answer.text:
-        reply["text"] = answer.text
-    if answer.data is not None:
-        reply["data"] = answer.data
-    if answer.record is not None:
-        reply["record"] = answer.record
-    if record_request is not None and record_request.points and answer.ok:
-        reply["points"] = point_answers(record_request, answer.record, member.id)
-    if answer.reason:
-        reply["reason"], reply["kind"] = answer.reason, answer.kind or answer.status
-    return {**reply, "dropped": [dict(vars(item)) for item in answer.dropped]}
-
-
-def _result(
-    several: bool, good: list[SeatedMember], answers: Mapping[str, MemberResult], replies: list[MemberReply]
-) -> AgentResult:
-    dropped: list[Item] = [{"member": reply["member"], **item} for reply in replies for item in reply["dropped"]]
+def _combine_replies(several: bool, succeeded: list[MemberReply], values: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the result of a step from the replies that succeeded, and the template values of all replies."""
+    dropped = [{"member": value["member"], **item} for value in values for item in value["dropped"]]
     if not several:
-        only = answers[good[0].id]
-        result: AgentResult = {"text": only.text, "replies": replies, "degraded": False}
-        if only.data is not None:
-            result["data"] = only.data
-        result["dropped"] = dropped
-        return result
-    text = "\n\n".join(f"{member.id}:\n\n{answers[member.id].text}" for member in good)
-    data = [answers[member.id].data for member in good if answers[member.id].data is not None]
-    return {"text": text, "data": data, "replies": replies, "degraded": len(good) < len(replies), "dropped": dropped}
+        data = {"data": succeeded[0].data} if succeeded[0].data is not None else {}
+        return {"text": succeeded[0].text, "replies": values, "degraded": False, **data, "dropped": dropped}
+    return {
+        "text": "\n\n".join(f"{reply.member}:\n\n{reply.text}" for reply in succeeded),
+        "data": [reply.data for reply in succeeded if reply.data is not None],
+        "replies": values,
+        "degraded": len(succeeded) < len(values),
+        "dropped": dropped,
+    }
 
 
 async def _write_replies(
-    step: Step, frame: Frame, good: list[SeatedMember], answers: Mapping[str, MemberResult], result: AgentResult
+    step: Step,
+    frame: Frame,
+    succeeded: list[MemberReply],
+    names: Mapping[str, Mapping[str, Any]],
+    result: dict[str, Any],
 ) -> None:
+    """Write each reply to the file that `writes` names. `names` are the template values of each member."""
     value = step.values.get("writes")
     if value is None:
         return
     paths: list[str] = []
-    for member in good:
-        named = value.text(frame_names(frame, member.names))
+    for reply in succeeded:
+        named = value.text(frame_names(frame, names[reply.member]))
         path = _unique_path(named, paths)
         if path != named:
-            frame.phase.warn(f"{step.id}: {named} belongs to another member; the reply of {member.id} is in {path}")
-        answer = answers[member.id]
-        text = await write_reply(frame, step, path, answer.text, answer.data)
-        if len(good) == 1 and "data" not in result:
+            frame.phase.warn(f"{step.id}: {named} belongs to another member; the reply of {reply.member} is in {path}")
+        text = await write_reply(frame, step, path, reply.text, reply.data)
+        if len(succeeded) == 1 and "data" not in result:
             result["text"] = text
         paths.append(path)
     if paths:
@@ -310,7 +293,7 @@ def _unique_path(path: str, taken: list[str]) -> str:
     return next(free for number in count(2) if (free := f"{name}-{number}{last}") not in taken)
 
 
-async def run_panel(step: Step, frame: Frame) -> Mapping[str, object]:
+async def run_panel(step: Step, frame: Frame) -> StepResult:
     """Run a protocol, and return its outputs and `degraded`. A `stop` step in the protocol makes this step fail."""
     name = frame.text(step, "protocol")
     protocol = frame.run.program.library.protocol(name)
@@ -345,7 +328,7 @@ async def run_panel(step: Step, frame: Frame) -> Mapping[str, object]:
     outputs = {name: value for name, value in outputs.items() if not isinstance(value, Absent)}
     outputs["degraded"] = bool(inner.degraded_steps) or bool(outputs.get("degraded"))
     frame.degraded_steps.extend(inner.degraded_steps)
-    return outputs
+    return StepResult(outputs)
 
 
 def _inputs(protocol: Protocol, given: Mapping[str, Any], frame: Frame, *, strict: bool) -> dict[str, object]:

@@ -7,8 +7,7 @@ from typing import Any
 
 from skillrun.definitions.definitions import Row, Step
 from skillrun.runtime.errors import StepFailed
-from skillrun.runtime.frame import Frame
-from skillrun.runtime.results import Decision
+from skillrun.runtime.frame import Frame, StepResult
 from skillrun.runtime.scope import frame_names, is_true
 from skillrun.templates.absent import Absent
 from skillrun.templates.expressions import ABSENT
@@ -16,7 +15,7 @@ from skillrun.types.fields import Field, coerce, keep_declared_keys
 from skillrun.types.types import identifier
 
 
-async def run_set(step: Step, frame: Frame) -> None:
+async def run_set(step: Step, frame: Frame) -> StepResult:
     state_fields = frame.run.program.workflow.state if frame.task is None else ()  # a protocol has no state
     declared = {identifier(field.name): field for field in state_fields}
     for name, entry in (step.main.entries if step.main and step.main.entries else {}).items():
@@ -36,6 +35,7 @@ async def run_set(step: Step, frame: Frame) -> None:
             features = frame.run.features(frame.phase.state)
             frame.names["features"].update({name: feature.on for name, feature in features.items()})
             frame.names["config"].update(frame.run.config(frame.phase.state))
+    return StepResult()
 
 
 def _coerce_value(step: Step, frame: Frame, field: Field, value: Any) -> Any:
@@ -50,7 +50,7 @@ def _coerce_value(step: Step, frame: Frame, field: Field, value: Any) -> Any:
     return coerced.value
 
 
-async def run_decide(step: Step, frame: Frame) -> Decision:
+async def run_decide(step: Step, frame: Frame) -> StepResult:
     """Return `value` and `because` of the first row whose condition holds.
 
     With `order`, use the row whose value comes last in `order`, among all rows whose condition holds.
@@ -61,22 +61,22 @@ async def run_decide(step: Step, frame: Frame) -> Decision:
     order = frame.value(step, "order", None)
     if order is None:
         row = next(iter(holding), default)
-        return _build_decision(row, row.then, names) if row is not None else {}
+        return StepResult(_build_decision(row, row.then, names) if row is not None else {})
     if not isinstance(order, list):
         raise StepFailed(f"`order` of `{step.id}` is {order!r}; expected a list", frame.at(step))
-    return _furthest(step, order, holding, default, names)
+    return StepResult(_furthest(step, order, holding, default, names))
 
 
 def _furthest(
     step: Step, order: list[Any], holding: list[Row], default: Row | None, names: Mapping[str, Any]
-) -> Decision:
+) -> dict[str, Any]:
     """Return the decision, among the rows that hold, whose value comes last in `order`.
 
     If all these rows only set a minimum (`at_least`), the row without `when` is considered too.
     """
     if not any(row.then is not None for row in holding) and default is not None:
         holding = [*holding, default]
-    best: tuple[int, Decision] | None = None
+    best: tuple[int, dict[str, Any]] | None = None
     for row in holding:
         result = _build_decision(row, row.then or row.at_least, names)
         if "value" not in result:
@@ -89,9 +89,9 @@ def _furthest(
     return best[1] if best else {}
 
 
-def _build_decision(row: Row, value: Any, names: Mapping[str, Any]) -> Decision:
+def _build_decision(row: Row, value: Any, names: Mapping[str, Any]) -> dict[str, Any]:
     chosen = value.evaluate(names) if value is not None else None
-    result: Decision = {} if chosen is None or isinstance(chosen, Absent) else {"value": chosen}
+    result = {} if chosen is None or isinstance(chosen, Absent) else {"value": chosen}
     because = row.because.evaluate(names) if row.because is not None else None
     if because is not None and not isinstance(because, Absent):
         result["because"] = because
