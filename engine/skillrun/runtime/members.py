@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 from skillrun.definitions.definitions import Role
@@ -26,11 +25,6 @@ class SeatedMember:
     @property
     def id(self) -> str:
         return self.member.id
-
-
-@lru_cache(maxsize=64)
-def _tokens(text: str) -> int:
-    return estimate_tokens(text)
 
 
 async def resolve_members(frame: Frame, several: list[Any]) -> list[SeatedMember]:
@@ -64,5 +58,9 @@ def resolve_member(frame: Frame, written: Any) -> SeatedMember:
         names |= {"variant": member.variant, "lens": lens}
     skills = map(frame.run.program.library.agent_skill, role.skills)
     texts = (role.body, lens or "", *(skill.body for skill in skills if skill is not None))
-    names |= {"lines": len(role.body.splitlines()), "tokens": _tokens("\n".join(texts)), "skills": list(role.skills)}
+    names |= {
+        "lines": len(role.body.splitlines()),
+        "tokens": estimate_tokens("\n".join(texts)),
+        "skills": list(role.skills),
+    }
     return SeatedMember(member, role, names)

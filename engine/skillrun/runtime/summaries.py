@@ -10,7 +10,7 @@ from skillrun.runtime.calls.conversation import converse
 from skillrun.runtime.calls.member_request import MemberReply, MemberRequest
 from skillrun.runtime.calls.values import report_pruned_items
 from skillrun.runtime.errors import StepFailed
-from skillrun.runtime.prompts.context import PromptTarget, assemble_request
+from skillrun.runtime.prompts.context import PromptParts, assemble_request
 from skillrun.runtime.prompts.material import MaterialBlock
 from skillrun.runtime.prompts.shared_prefix import material_blocks
 from skillrun.runtime.prompts.step_records import merge_step_records
@@ -167,15 +167,15 @@ async def _summarize_with_model(
 
 
 def _build_request(phase: PhaseRun, prompt: str, shape: Shape, material: list[MaterialBlock]) -> MemberRequest:
-    asking = PromptTarget(phase, phase.run.resolve_model(TIER), "summary", TIER, shape.schema)
+    parts = PromptParts(phase, phase.run.resolve_model(TIER), "summary", TIER, prompt, shape.schema, material)
     try:
-        request = assemble_request(asking, prompt, material)
+        request = assemble_request(parts)
     except StepFailed as failure:
         raise SkillrunError(
             failure.reason, f"shorten skills/{TEMPLATE}.md, or use a larger model for `{TIER}`"
         ) from None
     return MemberRequest(
-        "summarise", f"{phase.address()}/summary/{TIER}", request, asking.resolved.window, shape, invalid="drop"
+        "summarise", f"{phase.address()}/summary/{TIER}", request, parts.resolved.window, shape, invalid="drop"
     )
 
 

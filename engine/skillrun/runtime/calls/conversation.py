@@ -26,7 +26,7 @@ from skillrun.runtime.calls.member_request import MemberReply, MemberRequest
 from skillrun.runtime.calls.reads import LineRange
 from skillrun.runtime.calls.tool_use import run_tools, tool_messages
 from skillrun.runtime.calls.values import CUT_OFF, parse_value, salvage_truncated_reply
-from skillrun.runtime.prompts.context import MIN_REPLY_TOKENS, estimate_request_tokens, estimate_tool_tokens
+from skillrun.runtime.prompts.context import MIN_REPLY_TOKENS, estimate_request_tokens
 from skillrun.runtime.prompts.shared_prefix import render_template
 from skillrun.runtime.prompts.step_records import (
     DocumentReply,
@@ -175,7 +175,7 @@ async def _request_record(
     errors = document.errors if member_request.request.record_schema is not None else ()
     messages = (*history, Message("user", (Block(render_record_request(phase.run, record_request, errors)),)))
     schema = record_request.shape.schema
-    size = estimate_request_tokens(request.system, messages, schema) + estimate_tool_tokens(member_request.tools)
+    size = estimate_request_tokens(request.system, messages, schema, member_request.tools)
     room = min(request.max_tokens, member_request.window - size)
     if room < MIN_REPLY_TOKENS:
         return document, f"{document.reason}; the window of {request.model} has no room for another request"
@@ -343,7 +343,7 @@ def _max_usage(run: Run, request: Request, exactly: bool) -> Reservation:
     provider = catalogue.providers.get(request.model.partition(":")[0])
     output = request.max_tokens + (provider.thinking if provider is not None else 0)
     enough = 0 if exactly else MOST_TOKENS
-    used = estimate_request_tokens(request.system, request.messages, request.schema, enough)
+    used = estimate_request_tokens(request.system, request.messages, request.schema, enough=enough)
     used += len(str(request.tools)) if request.tools else 0
     return Reservation(1, used + output, catalogue.price(request.model, Usage(used, output)) or 0)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from skillrun.models.messages import Message, Request, ToolSpec
 from skillrun.runtime.calls.reads import LineRange, merge_line_ranges
-from skillrun.runtime.prompts.context import estimate_request_tokens, estimate_tool_tokens
+from skillrun.runtime.prompts.context import estimate_request_tokens
 from skillrun.runtime.prompts.step_records import RecordRequest
 from skillrun.types.schemas import DroppedValue, Shape
 
@@ -33,8 +33,7 @@ class MemberRequest:
 
     def room(self, messages: Sequence[Message]) -> int:
         """Return how many tokens of the model's window the messages, the schema and the tools leave free."""
-        size = estimate_request_tokens(self.request.system, tuple(messages), self.request.schema)
-        return self.window - size - estimate_tool_tokens(self.tools)
+        return self.window - estimate_request_tokens(self.request.system, messages, self.request.schema, self.tools)
 
 
 @dataclass(frozen=True)

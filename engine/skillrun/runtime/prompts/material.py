@@ -1,24 +1,33 @@
-"""Material: texts by other authors that a prompt contains, such as replies and files.
+"""Material: texts by other authors that a prompt contains, such as replies and files, and how they are shortened.
 
 A piece of material is a title with one or more texts. Pieces of equal importance form a group. If a prompt does not fit
 the window, the least important group is shortened first, and all pieces of a group are shortened to the same level. The
 prompt names what was omitted, and so does a report to the user.
+
+A text is split at its headings into sections; a heading inside a code fence does not count. Each section is split into
+indivisible units: a sentence, an item of a list, a row of a table, a block of code. The level is the number of tokens
+that each section may keep. A section keeps its heading, and as many of its first units as fit the level. So the last
+sections are not lost first, and a larger window never shows less.
 """
 
 from __future__ import annotations
 
+import re
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
+from itertools import accumulate
 from typing import Any, Final
 
-from skillrun.runtime.prompts.fitting import OMISSION_MARK, Outline, highest, outline_of
+from skillrun.scoring.compaction import estimate_tokens
 from skillrun.store.frontmatter import as_yaml
+from skillrun.syntax.document import Fences
 from skillrun.templates.absent import Absent
 from skillrun.templates.functions import to_single_line, wrap_untrusted_text
 from skillrun.templates.values import to_text
 
-WHOLE: Final = 1 << 40
+WHOLE: Final = 1 << 40  # the level at which every text is whole
 TITLE_ONLY: Final = -1  # the level that shows only the title and the size of a piece
 LONGEST_REASON: Final = 300  # characters
 MOST_TOLD: Final = 12  # headings named in a prompt
@@ -26,8 +35,16 @@ MOST_NAMED: Final = 40  # headings or ids named in one line of the summary
 _LADDER: Final = tuple(sorted({n << s for s in range(3, 22) for n in (2, 3)} | {0, 4, 8, 12}))
 """The levels to try. There are only a few, so that prompts with similar omissions have a prefix in common."""
 
-
 Print = Callable[[Mapping[str, Any]], str]
+
+OMISSION_MARK: Final = "[…]"
+"""Marks an omission in a text."""
+
+_HEADING: Final = re.compile(r"^ {0,3}#{1,6}[ \t]+(?P<name>.*)$", re.MULTILINE)
+_BLANK: Final = re.compile(r"\n[ \t]*(?:\n[ \t]*)*\n")
+_ITEM: Final = re.compile(r"^[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]|^[ \t]*\|", re.MULTILINE)
+_SENTENCE: Final = re.compile(r"(?<=[.!?…])[\"')\]»”*_`]*\s+|(?<=[。！？])")
+_MARK: Final = estimate_tokens(f"\n{OMISSION_MARK}\n") + 1
 
 
 @dataclass(frozen=True)
@@ -45,13 +62,11 @@ class MaterialPart:
 
     def template_value(self, text: str) -> dict[str, str]:
         """Return the part's values for the template, with `text`, possibly shortened, instead of the whole text."""
-        fenced = wrap_untrusted_text(text.strip("\n")) if text else ""
-        reason = to_single_line(self.reason, LONGEST_REASON)
         return {
             "member": to_single_line(self.member),
             "path": to_single_line(self.path),
-            "reason": reason,
-            "text": fenced,
+            "reason": to_single_line(self.reason, LONGEST_REASON),
+            "text": wrap_untrusted_text(text.strip("\n")) if text else "",
         }
 
 
@@ -73,12 +88,9 @@ class MaterialOmission:
         names = [to_single_line(section) for section in self.sections[:MOST_NAMED]]
         more = f" and {len(self.sections) - MOST_NAMED} more" if len(self.sections) > MOST_NAMED else ""
         places = f", under {'; '.join(names)}{more}" if names else ""
-        much = (
-            f"about {self.tokens:,} of {self.total:,} tokens"
-            if self.tokens < self.total
-            else f"{self.total:,} tokens, all"
-        )
-        return f"{much}{places}"
+        if self.tokens < self.total:
+            return f"about {self.tokens:,} of {self.total:,} tokens{places}"
+        return f"{self.total:,} tokens, all{places}"
 
 
 @dataclass(frozen=True)
@@ -101,20 +113,12 @@ class MaterialBlock:
     def _frame_tokens(self) -> int:
         """The maximum number of tokens that the template adds to the texts."""
         names = {section.name for part in self.parts for section in part.outline.sections if section.name}
-        empty = [part.template_value(OMISSION_MARK) for part in self.parts]
-        longest = sorted(names, key=len, reverse=True)
-        values = {
-            "title": self.title,
-            "parts": empty,
-            "size": self.size,
-            "left_out": self.size,
-            **_headings_value(longest),
-        }
-        return Outline(self.print(values)).size + 3 * len(self.parts)
+        parts = [part.template_value(OMISSION_MARK) for part in self.parts]
+        return estimate_tokens(self._print(parts, self.size, sorted(names, key=len, reverse=True))) + 3 * len(parts)
 
     @cached_property
     def _title_tokens(self) -> int:
-        return Outline(self.render_at(TITLE_ONLY)[0]).size
+        return estimate_tokens(self.render_at(TITLE_ONLY)[0])
 
     def cost(self, level: int) -> int:
         """Return an upper estimate of the piece's tokens at a level. A higher level never costs less."""
@@ -125,32 +129,26 @@ class MaterialBlock:
 
     def render_at(self, level: int) -> tuple[str, MaterialOmission | None]:
         """Return the text of the piece at a level, and what is omitted from it; None if nothing is."""
-        parts, left, sections = [], 0, dict[str, None]()
-        for part in self.parts if level >= 0 else ():
-            short = None if level == WHOLE or level >= part.outline.most else part.outline.shorten(level)
-            parts.append(part.template_value(part.text if short is None else short.text))
-            if short is not None:
-                left += short.omitted_tokens
-                sections.update(dict.fromkeys(short.sections))
-        if level < 0:
-            left = self.size
-        names = {
-            "title": self.title,
-            "parts": parts,
-            "size": self.size,
-            "left_out": left,
-            **_headings_value(list(sections)),
-        }
-        return self.print(names), MaterialOmission(self.title, left, self.size, tuple(sections)) if left else None
+        shortened = [(part, part.outline.shorten(level)) for part in self.parts]
+        values = [part.template_value(short.text) for part, short in shortened] if level >= 0 else []
+        left = sum(short.omitted_tokens for _, short in shortened)
+        sections = tuple(dict.fromkeys(name for _, short in shortened for name in short.sections))
+        omission = MaterialOmission(self.title, left, self.size, sections) if left else None
+        return self._print(values, left, sections), omission
 
-
-def _headings_value(headings: Sequence[str]) -> dict[str, object]:
-    """Return the template's values for the headings of shortened sections: the first headings, and how many follow."""
-    names = [to_single_line(heading) for heading in headings[:MOST_TOLD]]
-    return {
-        "sections": wrap_untrusted_text("\n".join(names)) if names else "",
-        "more_sections": len(headings[MOST_TOLD:]),
-    }
+    def _print(self, parts: list[dict[str, str]], left_out: int, headings: Sequence[str]) -> str:
+        """Render the template with the first headings of shortened sections, and the number of the others."""
+        names = [to_single_line(heading) for heading in headings[:MOST_TOLD]]
+        return self.print(
+            {
+                "title": self.title,
+                "parts": parts,
+                "size": self.size,
+                "left_out": left_out,
+                "sections": wrap_untrusted_text("\n".join(names)) if names else "",
+                "more_sections": len(headings[MOST_TOLD:]),
+            }
+        )
 
 
 @dataclass(frozen=True)
@@ -184,8 +182,8 @@ def fit_levels(groups: Iterable[MaterialGroup], available: int) -> tuple[dict[st
         rest = sum(costs.values()) - costs[stage.name]
         floor = max(0, stage.least)
         steps = [floor, *(level for level in _LADDER if floor < level < min(stage.most, levels[stage.name]))]
-        step = highest(len(steps) - 1, lambda at: rest + stage.cost(steps[at]) <= available)  # noqa: B023 -- called now
-        levels[stage.name] = stage.least if step is None else steps[step]
+        fitting = bisect_right(steps, available - rest, key=stage.cost)  # the number of levels that fit
+        levels[stage.name] = steps[fitting - 1] if fitting else stage.least
         costs[stage.name] = stage.cost(levels[stage.name])
     return levels, sum(costs.values())
 
@@ -225,3 +223,142 @@ def _part(item: Mapping[str, Any]) -> MaterialPart:
     if text and isinstance(data := item.get("data"), Mapping | list):
         text = as_yaml(data)
     return MaterialPart(str(text or ""), member, path, str(reason))
+
+
+@dataclass(frozen=True)
+class OutlineSection:
+    """A section: its heading with the newline, and the units below. Text before the first heading has no heading."""
+
+    name: str
+    heading: str
+    units: tuple[str, ...]
+
+    @cached_property
+    def cumulative_tokens(self) -> tuple[int, ...]:
+        """An upper estimate of the tokens of the section's first 0, 1, 2, … units."""
+        return tuple(accumulate(map(estimate_tokens, self.units), initial=0))
+
+    @property
+    def size(self) -> int:
+        return self.cumulative_tokens[-1]
+
+    @cached_property
+    def heading_tokens(self) -> int:
+        return estimate_tokens(self.heading)
+
+    def unit_count(self, level: int) -> int:
+        """Return how many units are kept at a level; all of them if the rest is as short as the omission mark."""
+        if self.size <= level + _MARK:
+            return len(self.units)
+        return bisect_right(self.cumulative_tokens, level) - 1
+
+    def shorten(self, level: int) -> tuple[str, int]:
+        """Return the section's text at a level, and the number of omitted tokens."""
+        kept = self.unit_count(level)
+        if kept == len(self.units):
+            return self.heading + "".join(self.units), 0
+        text = "".join(self.units[:kept]).rstrip()
+        gap = "" if not text else " "
+        if text and _ITEM.match(text.rsplit("\n", 1)[-1]):
+            gap = "\n"
+        elif "\n\n" in text or text.endswith(("```", "~~~")):
+            gap = "\n\n"
+        return f"{self.heading}{text}{gap}{OMISSION_MARK}\n\n", self.size - self.cumulative_tokens[kept]
+
+    def cost(self, level: int) -> int:
+        """Return the tokens of the section at a level. A lower level never costs more."""
+        kept = self.unit_count(level)
+        return self.heading_tokens + self.cumulative_tokens[kept] + (_MARK if kept < len(self.units) else 0)
+
+
+@dataclass(frozen=True)
+class Outline:
+    """A text as a sequence of sections."""
+
+    text: str
+
+    @cached_property
+    def sections(self) -> tuple[OutlineSection, ...]:
+        fences = Fences(self.text)
+        heads = [head for head in _HEADING.finditer(self.text) if not fences.contains(head.start())]
+        starts = [(0, 0, ""), *((head.start(), head.end() + 1, head["name"].strip(" #*_")) for head in heads)]
+        ends = [*(start for start, _, _ in starts[1:]), len(self.text)]
+        sections = []
+        for (start, body, name), end in zip(starts, ends, strict=True):
+            if start < end:
+                held = min(body, end)
+                sections.append(OutlineSection(name, self.text[start:held], tuple(units(self.text[held:end]))))
+        return tuple(sections)
+
+    @cached_property
+    def size(self) -> int:
+        return estimate_tokens(self.text)
+
+    @cached_property
+    def most(self) -> int:
+        """The level at which nothing is omitted."""
+        return max((section.size for section in self.sections), default=0)
+
+    def cost(self, level: int) -> int:
+        return sum(section.cost(level) for section in self.sections)
+
+    def shorten(self, level: int) -> ShortenedText:
+        """Return the text with at most `level` tokens below each heading. Below level 0, nothing is left."""
+        if level < 0:
+            return ShortenedText("", self.size)
+        if level == WHOLE or level >= self.most:
+            return ShortenedText(self.text)
+        parts = [(section, *section.shorten(level)) for section in self.sections]
+        names = tuple(section.name for section, _, left in parts if left and section.name)
+        return ShortenedText("".join(text for _, text, _ in parts).rstrip(), sum(left for *_, left in parts), names)
+
+
+@lru_cache(maxsize=128)
+def outline_of(text: str) -> Outline:
+    """Return the outline of a text. It is cached, because several prompts contain the same text."""
+    return Outline(text)
+
+
+@dataclass(frozen=True)
+class ShortenedText:
+    """A shortened text, the number of omitted tokens, and the headings of the sections that were shortened."""
+
+    text: str
+    omitted_tokens: int = 0
+    sections: tuple[str, ...] = ()
+
+
+def units(body: str) -> list[str]:
+    """Split a text into indivisible units. They include all whitespace, so that joining them gives the text again."""
+    fences, pieces = Fences(body), []
+    start = 0
+    for blank in [*_BLANK.finditer(body), None]:
+        if blank is not None and fences.contains(blank.start()):
+            continue
+        end = blank.end() if blank is not None else len(body)
+        if start < end:
+            pieces += _block(body[start:end])
+        start = end
+    return pieces
+
+
+def _block(text: str) -> list[str]:
+    """Split a paragraph into sentences, and a list or table into items; code stays whole."""
+    if text.lstrip(" ").startswith(("```", "~~~")):
+        return [text]
+    starts = [item.start() for item in _ITEM.finditer(text)]
+    if not starts:
+        return _pieces(text, [end.end() for end in _SENTENCE.finditer(text)])
+    lead = _pieces(text[: starts[0]], [end.end() for end in _SENTENCE.finditer(text[: starts[0]])])
+    return [*lead, *_pieces(text[starts[0] :], [start - starts[0] for start in starts[1:]])]
+
+
+def _pieces(text: str, cuts: Sequence[int]) -> list[str]:
+    pieces, start = [], 0
+    for cut in [*cuts, len(text)]:
+        if text[start:cut].strip():
+            pieces.append(text[start:cut])
+            start = cut
+    if pieces and start < len(text):
+        pieces[-1] += text[start:]
+    return pieces or ([text] if text else [])

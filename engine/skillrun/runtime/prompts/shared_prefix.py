@@ -10,14 +10,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from skillrun.models.messages import Block
-from skillrun.runtime.prompts.fitting import Outline, ShortenedText, outline_of
 from skillrun.runtime.prompts.material import (
     TITLE_ONLY,
     WHOLE,
     MaterialBlock,
     MaterialGroup,
     MaterialOmission,
+    Outline,
     build_material_block,
+    outline_of,
 )
 from skillrun.runtime.run import PhaseRun, Run
 from skillrun.scoring.compaction import KINDS, accumulate, estimate_tokens, record_cost
@@ -115,12 +116,10 @@ class SharedPrefix:
         blocks = [replace(block, cache=block is documents_shown.blocks[-1]) for block in documents_shown.blocks]
         shortened, texts = list[MaterialOmission](), []
         for name, text in self.references:
-            if references == WHOLE or references >= text.most:
-                texts.append(text.text)
-                continue
-            short = ShortenedText("", text.size) if references < 0 else text.shorten(references)
+            short = text.shorten(references)
             texts.append(short.text)
-            shortened.append(MaterialOmission(name, short.omitted_tokens, text.size, short.sections))
+            if references != WHOLE and references < text.most:
+                shortened.append(MaterialOmission(name, short.omitted_tokens, text.size, short.sections))
         left_out = [*documents_shown.omissions, *shortened]
         known = accumulate(self.summaries, max(0, record))
         dropped = [_id(entry["record"]) for entry in known["dropped"]]
@@ -136,7 +135,8 @@ class SharedPrefix:
             "references_dropped": [omission.title for omission in shortened],
             "records": self.phase.run.program.can_record,
         }
-        names["on_record"] = _record_text(self.phase, names)
+        records = render_template(self.phase.run, "system/on-record", names).strip()
+        names["on_record"] = wrap_untrusted_text(records) if records else ""
         without = tuple(map(str, left_out[len(documents_shown.omissions) :]))
         pack = Block(
             render_template(self.phase.run, "system/context-pack", names),
@@ -153,10 +153,6 @@ class SharedPrefix:
 
 def _id(record: Mapping[str, Any]) -> str:
     return to_single_line(str(record.get("id") or "?"), LONGEST_NAME)
-
-
-def _record_text(phase: PhaseRun, names: Mapping[str, Any]) -> str:
-    return wrap_untrusted_text(text) if (text := render_template(phase.run, "system/on-record", names).strip()) else ""
 
 
 def get_shared_prefix(phase: PhaseRun) -> SharedPrefix:

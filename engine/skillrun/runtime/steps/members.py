@@ -187,10 +187,13 @@ def _prompt_parts(
     member = {**seated.names, "remembers": remembers}
     names = frame_names(frame, member)
     prompt = frame.prompts.get(step.id or "")
-    ends = frame.run.resolve_model(seated.member.model or seated.role.model).records
+    resolved = frame.run.resolve_model(seated.member.model or seated.role.model)
     task = prompt.template.render_text(names) if prompt is not None else ""
     pieces = [*_task_material(frame.task, prompt, member), *material_blocks(frame.run, step.material, names)]
-    return PromptParts(render_task(step, frame, task, record_request, ends=ends), schema, pieces, tools)
+    task = render_task(step, frame, task, record_request, ends=resolved.records)
+    criteria = frame.text(step, "criteria") or frame.criteria
+    where = step.id or step.verb
+    return PromptParts(frame.phase, resolved, where, seated.id, task, schema, pieces, tools, criteria)
 
 
 def _task_material(task: Task | None, prompt: Prompt | None, member: Mapping[str, Any]) -> list[MaterialBlock]:

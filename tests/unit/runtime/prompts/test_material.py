@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillrun.models.messages import Block, Message, ToolSpec
-from skillrun.runtime.prompts.context import PromptTarget, estimate_tool_tokens
-from skillrun.runtime.prompts.fitting import OMISSION_MARK
+from skillrun.runtime.prompts.context import PromptParts, estimate_request_tokens
 from skillrun.runtime.prompts.material import (
+    OMISSION_MARK,
     TITLE_ONLY,
     WHOLE,
     MaterialBlock,
@@ -168,6 +168,6 @@ def test_what_a_model_is_told_of_its_tools_takes_room_as_well() -> None:
     tools = (ToolSpec("Read", "Reads a file. " * 50, {"type": "object"}),)
     model: Any = SimpleNamespace(window=2000, max_output=8000)
     phase: Any = None
-    bare, armed = (PromptTarget(phase, model, "step", "a", None, some) for some in ((), tools))
+    bare, armed = (PromptParts(phase, model, "step", "a", "", None, (), some) for some in ((), tools))
     messages = (Message("user", (Block("Some words. " * 100),)),)
-    assert bare.room((), messages) - armed.room((), messages) == estimate_tool_tokens(tools) > 100
+    assert bare.room((), messages) - armed.room((), messages) == estimate_request_tokens((), (), None, tools) > 100
