@@ -52,7 +52,7 @@ def misfit(rule: Rule, request: Request) -> str:
             if request.record_schema is not None
             else []
         )
-    return "; ".join(f"{error.path}: {error.message}".removeprefix(": ") for error in errors[:3])
+    return "; ".join(map(str, errors[:3]))
 
 
 class RecordedGateway(ScriptedGateway):

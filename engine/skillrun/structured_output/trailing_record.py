@@ -9,10 +9,11 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from skillrun.structured_output.values import parse_reply
-from skillrun.types.schemas import Shape, ShapeError
+from skillrun.types.schemas import DroppedValue, Shape, ShapeError
 
 RECORD_MARK: Final = "record"
 MAX_BLOCKS: Final = 8  # blocks to check before the last one
@@ -29,12 +30,21 @@ class FencedBlock(NamedTuple):
     closed: bool
 
 
-class SplitReply(NamedTuple):
-    """A reply split into the document and the value of the record. `value` is None if there are errors."""
+@dataclass(frozen=True)
+class DocumentReply:
+    """A reply, split into document and record. `record` is None if it is missing or does not match its schema.
+
+    A record with errors matches its schema, but does not answer every point exactly once.
+    """
 
     document: str
-    value: Any = None
+    record: Any = None
     errors: tuple[ShapeError, ...] = ()
+    dropped: tuple[DroppedValue, ...] = ()
+
+    @property
+    def reason(self) -> str:
+        return "; ".join(map(str, self.errors[:3]))
 
 
 def append_record(document: str, value: Any) -> str:
@@ -43,15 +53,16 @@ def append_record(document: str, value: Any) -> str:
     return f"{document.rstrip()}\n\n```{RECORD_MARK}\n{written}\n```\n"
 
 
-def split_record(text: str, shape: Shape) -> SplitReply:
-    """Split a reply into its document and the value of its record, or the errors of the record.
+def split_record(text: str, shape: Shape) -> DocumentReply:
+    """Split a reply into its document and its record, or the errors of the record.
 
     If the reply ends with two different valid blocks, that is an error, because it is ambiguous which one is the
     record. An invalid block before the last one belongs to the document, and so does any block with text after it.
     """
     block = find_last_block(text)
     if block is None:
-        return SplitReply(text.strip(), None, (ShapeError("", f"the reply does not end with a `{RECORD_MARK}` block"),))
+        missing = ShapeError("", f"the reply does not end with a `{RECORD_MARK}` block")
+        return DocumentReply(text.strip(), None, (missing,))
     document, value, errors = block.text_before, *parse_reply(block.content, shape.schema)
     for _ in range(MAX_BLOCKS):
         earlier = _find_block(document)
@@ -64,7 +75,7 @@ def split_record(text: str, shape: Shape) -> SplitReply:
         if errors or other != value:
             message = f"the reply ends with two different `{RECORD_MARK}` blocks"
             value, errors = None, [*errors, ShapeError("", message)]
-    return SplitReply(document, None if errors else value, tuple(errors))
+    return DocumentReply(document, None if errors else value, tuple(errors))
 
 
 def find_last_block(text: str) -> FencedBlock | None:

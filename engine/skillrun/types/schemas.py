@@ -46,6 +46,9 @@ class ShapeError:
     path: str
     message: str
 
+    def __str__(self) -> str:
+        return f"{self.path}: {self.message}" if self.path else self.message
+
 
 @dataclass(frozen=True)
 class DroppedValue:

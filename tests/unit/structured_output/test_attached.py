@@ -45,9 +45,9 @@ def test_an_appended_record_is_split_off_again(document: str, summary: str, file
     reply = split_record(append_record(document, record), SHAPE)
     inner = _find_block(document)
     if inner is None or not inner.closed or split_record(document, SHAPE).errors:
-        assert (reply.document, reply.value, reply.errors) == (document.rstrip(), record, ())
+        assert (reply.document, reply.record, reply.errors) == (document.rstrip(), record, ())
     else:
-        assert reply.value in (None, record)
+        assert reply.record in (None, record)
 
 
 @given(st.lists(LINES, max_size=12).map("\n".join))
@@ -81,7 +81,7 @@ def test_a_reply_without_a_record_is_unchanged(document: str) -> None:
 def test_the_record_is_the_block_at_the_end(text: str, document: str) -> None:
     reply = split_record(text, SHAPE)
     assert (reply.document, reply.errors) == (document, ())
-    assert reply.value["summary"].startswith("All is")
+    assert reply.record["summary"].startswith("All is")
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_the_record_is_the_block_at_the_end(text: str, document: str) -> None:
 )
 def test_an_invalid_record_has_a_reason_and_keeps_the_document(text: str, document: str, reason: str) -> None:
     reply = split_record(text, SHAPE)
-    assert (reply.document, reply.value) == (document, None)
+    assert (reply.document, reply.record) == (document, None)
     assert any(reason in error.message for error in reply.errors), reply.errors
 
 

@@ -150,7 +150,7 @@ def _find_mismatched_reply(reply: ScriptedReply, rule: Rule) -> Iterator[Mismatc
         if request.schema is not None:
             _, errors = parse_reply(json.dumps(rule.data, ensure_ascii=False), request.schema)
             if errors:
-                yield MismatchedReply(reply, address, f"{errors[0].path}: {errors[0].message}".removeprefix(": "))
+                yield MismatchedReply(reply, address, str(errors[0]))
                 return
 
 

@@ -29,9 +29,7 @@ from skillrun.runtime.calls.values import CUT_OFF, parse_value, salvage_truncate
 from skillrun.runtime.prompts.context import MIN_REPLY_TOKENS, estimate_request_tokens
 from skillrun.runtime.prompts.shared_prefix import render_template
 from skillrun.runtime.prompts.step_records import (
-    DocumentReply,
     RecordRequest,
-    has_complete_document,
     merge_second_record,
     point_answers,
     render_record_request,
@@ -41,7 +39,8 @@ from skillrun.runtime.run import PhaseRun, Run
 from skillrun.runtime.run_budget import Reservation
 from skillrun.store.checkpoints import kill_point
 from skillrun.store.journal import JournalUnwritable
-from skillrun.types.schemas import quote_value
+from skillrun.structured_output.trailing_record import DocumentReply, find_last_block
+from skillrun.types.schemas import ShapeError, quote_value
 
 _STATUS: Final = {"length": "truncated", "refusal": "refused", "other": "error"}
 _WHY: Final = {
@@ -80,7 +79,9 @@ async def converse(
             return _failed_result(phase, member_request, error, tuple(reads))
         on_response()
         is_document_complete = (
-            member_request.record_request is not None and reply.stop == "length" and has_complete_document(reply.text)
+            member_request.record_request is not None
+            and reply.stop == "length"
+            and find_last_block(reply.text) is not None
         )
         if reply.stop == "length" and (cut := salvage_truncated_reply(member_request, reply)) is not None:
             return replace(cut, reads=tuple(reads))
@@ -115,7 +116,7 @@ async def converse(
                 continue
             no_room = f"; the window of {request.model} has no room for another request"
         if errors:
-            reason = "; ".join(f"{error['path']}: {error['message']}".removeprefix(": ") for error in errors[:3])
+            reason = "; ".join(map(str, errors[:3]))
             reason = f"the reply does not match the schema: {reason}; it begins {quote_value(reply.text)}{no_room}"
             return MemberReply(member_request.member, "parse_error", reply.text, reason=reason, reads=tuple(reads))
         if not reply.text.strip():
@@ -217,9 +218,9 @@ def _failed_result(
     )
 
 
-def _repair(phase: PhaseRun, errors: list[dict[str, str]], member_request: MemberRequest) -> str:
+def _repair(phase: PhaseRun, errors: list[ShapeError], member_request: MemberRequest) -> str:
     schema = json.dumps(member_request.shape.schema if member_request.shape else {}, ensure_ascii=False)
-    return render_template(phase.run, "system/repair", {"errors": errors, "schema": schema})
+    return render_template(phase.run, "system/repair", {"errors": [vars(error) for error in errors], "schema": schema})
 
 
 MOST_TOKENS: Final = 10**12  # more tokens than any prompt has

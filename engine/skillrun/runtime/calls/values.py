@@ -10,7 +10,7 @@ from skillrun.runtime.calls.member_request import MemberReply, MemberRequest
 from skillrun.runtime.run import PhaseRun
 from skillrun.structured_output.salvaging import find_list_field, salvage_items
 from skillrun.structured_output.values import parse_reply
-from skillrun.types.schemas import DroppedValue
+from skillrun.types.schemas import DroppedValue, ShapeError
 
 CUT_OFF: Final = "the reply was cut off at the length limit"
 GATHER: Final = "gather"  # a value of `invalid`
@@ -19,7 +19,7 @@ MOST_TOLD: Final = 3  # dropped values named in a warning; the event lists all o
 
 def parse_value(
     member_request: MemberRequest, reply: Reply, *, repaired: bool
-) -> tuple[Any, list[dict[str, str]], tuple[DroppedValue, ...]]:
+) -> tuple[Any, list[ShapeError], tuple[DroppedValue, ...]]:
     """Return the structured value of a reply, its errors, and the dropped values; all empty for free text.
 
     With `invalid: drop`, invalid values are dropped only after the member was asked to repair the reply.
@@ -29,7 +29,7 @@ def parse_value(
     dropped: list[DroppedValue] = []
     if member_request.invalid == GATHER and find_list_field(member_request.shape.schema):
         value, dropped, errors = salvage_items(reply.text, member_request.shape.schema)
-        return value, [vars(error) for error in errors], tuple(dropped)
+        return value, errors, tuple(dropped)
     value, errors = parse_reply(reply.text, member_request.shape.schema)
     if errors and member_request.invalid and value is not None:
         value, dropped = member_request.shape.trim_lists(value)
@@ -38,7 +38,7 @@ def parse_value(
         value, pruned = member_request.shape.drop_invalid(value)
         dropped += pruned
         errors = member_request.shape.check_reply(value)
-    return value, [vars(error) for error in errors], tuple(dropped)
+    return value, errors, tuple(dropped)
 
 
 def salvage_truncated_reply(member_request: MemberRequest, reply: Reply) -> MemberReply | None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Final
 
 from skillrun.models.messages import Block
@@ -174,11 +175,11 @@ def is_worth_caching(phase: PhaseRun) -> bool:
 def _build_prefix(phase: PhaseRun) -> SharedPrefix:
     run, workflow = phase.run, phase.run.program.workflow
     preamble = workflow.preamble.render_text(phase.names).strip() if workflow.preamble is not None else ""
-    request = render_template(
-        run,
-        "system/request",
-        {"request": wrap_untrusted_text(original_request(phase)), "records": run.program.can_record},
-    )
+    first = workflow.first_input
+    # the first required input, unchanged except that JSON is indented
+    text = format_json_text(str(run.state.inputs.get(first.name, ""))) if first is not None else ""
+    names = {"request": wrap_untrusted_text(text), "records": run.program.can_record}
+    request = render_template(run, "system/request", names)
     acceptance = phase.phase.acceptance
     return SharedPrefix(
         phase,
@@ -196,9 +197,7 @@ def material_blocks(run: Run, material: Value | None, names: Mapping[str, Any]) 
     if material is None:
         return []
 
-    def print_piece(names: Mapping[str, Any]) -> str:
-        return render_template(run, "system/material", names)
-
+    print_piece = partial(render_template, run, "system/material")
     pieces = (build_material_block(title, value, print_piece) for title, value in material.evaluate(names).items())
     return [piece for piece in pieces if piece is not None]
 
@@ -223,12 +222,6 @@ def _references(phase: PhaseRun) -> Iterator[tuple[str, str]]:
             body = text.template.render_text(phase.names) if text else ""
         if body.strip():
             yield reference.skill, body.strip()
-
-
-def original_request(phase: PhaseRun) -> str:
-    """Return the workflow's first required input, unchanged except that JSON is indented; empty if it has none."""
-    first = phase.run.program.workflow.first_input
-    return format_json_text(str(phase.run.state.inputs.get(first.name, ""))) if first is not None else ""
 
 
 def render_template(run: Run, name: str, names: Mapping[str, Any]) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any, Final
 
@@ -23,8 +23,8 @@ from skillrun.runtime.run import PhaseRun, Run
 from skillrun.store.frontmatter import as_yaml, plain_data
 from skillrun.structured_output.trailing_record import (
     ANSWERS,
+    DocumentReply,
     answers_schema,
-    find_last_block,
     merge_schemas,
     select_fields,
     split_record,
@@ -50,55 +50,23 @@ class RecordRequest:
     points: tuple[Mapping[str, Any], ...] = ()
     drop: bool = False
 
-    @property
-    def ids(self) -> list[str]:
-        return [point["id"] for point in self.points]
-
-    @property
-    def allows_pruning(self) -> bool:
-        """Whether invalid values may be dropped if the record is still invalid after the second request.
-
-        This always holds for a record with answers to points.
-        """
-        return self.drop or bool(self.points)
-
-
-@dataclass(frozen=True)
-class DocumentReply:
-    """A reply, split into document and record. A record with errors matches its schema, but not every point has exactly
-    one answer."""
-
-    document: str
-    record: Any = None
-    errors: tuple[ShapeError, ...] = ()
-    dropped: tuple[DroppedValue, ...] = ()
-
-    @property
-    def reason(self) -> str:
-        return "; ".join(f"{error.path}: {error.message}".removeprefix(": ") for error in self.errors[:3])
-
 
 def build_record_request(step: Step, frame: Frame) -> RecordRequest | None:
     """Return the record to request with a step's document; None if nothing is read later and there are no points."""
     points = _read_points(step, frame)
-    library = frame.run.program.library
-    specs = [spec for part in step.record if (spec := library.record_shape(part)) is not None]
+    run = frame.run
+    specs = [spec for part in step.record if (spec := run.program.library.record_shape(part)) is not None]
     schema = merge_schemas(spec.resolve(frame.names).schema for spec in specs)
-    read = frame.run.program.record_reads.get(step_key(step), frozenset())
-    phase = _phase_record_fields(frame.phase)
-    schema = select_fields(schema, {name for name in schema["properties"] if name in phase or is_read(name, read)})
+    read = run.program.record_reads.get(step_key(step), frozenset())
+    summarized = run.program.summarized_phases | run.program.history_phases
+    # The phase's summary needs the fields that are no outputs of the phase, if anything reads the summary.
+    needed = set(RECORD_KEYS) - frame.phase.phase.outputs.keys() if frame.phase.name in summarized else set()
+    schema = select_fields(schema, {name for name in schema["properties"] if name in needed or is_read(name, read)})
     if points:
         schema = merge_schemas([schema, answers_schema(point["id"] for point in points)])
     if not schema["properties"]:
         return None
     return RecordRequest(Shape(schema), points, frame.value(step, "invalid", "") == "drop")
-
-
-def _phase_record_fields(phase: PhaseRun) -> set[str]:
-    """Return the record fields that the phase's summary needs: none if nothing reads it, and none that are outputs."""
-    program = phase.run.program
-    read = phase.name in program.summarized_phases | program.history_phases
-    return {name for name in RECORD_KEYS if read and name not in phase.phase.outputs}
 
 
 def _read_points(step: Step, frame: Frame) -> tuple[Mapping[str, Any], ...]:
@@ -141,25 +109,23 @@ def render_task(step: Step, frame: Frame, task: str, record_request: RecordReque
     if record_request is None:
         return task
     run = frame.run
-    points = wrap_untrusted_text(_format_points(record_request.points))
-    parts = [task, render_template(run, "system/points", {"points": points})] if record_request.points else [task]
-    if not ends:
-        return "\n\n".join(part.strip() for part in parts)
-    names = {
-        **_form(record_request),
-        "first": _next_id(step, frame),
-        "fields": list(record_request.shape.schema["properties"]),
-    }
-    asking = render_template(run, "system/record", {**names, "points": len(record_request.points)})
-    return "\n\n".join(part.strip() for part in (*parts, asking))
-
-
-def _format_points(points: Iterable[Mapping[str, Any]]) -> str:
-    """Return the points as a list. Each item has the id and the text or title of a point; its other fields follow."""
-    return "\n".join(map(_format_point, points))
+    parts = [task]
+    if record_request.points:
+        points = wrap_untrusted_text("\n".join(map(_format_point, record_request.points)))
+        parts.append(render_template(run, "system/points", {"points": points}))
+    if ends:
+        names = {
+            **_form(record_request),
+            "first": _next_id(step, frame),
+            "fields": list(record_request.shape.schema["properties"]),
+            "points": len(record_request.points),
+        }
+        parts.append(render_template(run, "system/record", names))
+    return "\n\n".join(part.strip() for part in parts)
 
 
 def _format_point(point: Mapping[str, Any]) -> str:
+    """Return a point as an item of a list, with its id and its text or title; its other fields follow."""
     first = next((name for name in ("text", "title") if isinstance(point.get(name), str)), "")
     fields = (f"\n  - {key}{_format_field_value(value, 2)}" for key, value in point.items() if key not in ("id", first))
     return f"- {point['id']}{_format_field_value(point.get(first), 1)}{''.join(fields)}"
@@ -175,7 +141,7 @@ def _format_field_value(value: Any, depth: int) -> str:
 
 def render_record_request(run: Run, request: RecordRequest, errors: Sequence[ShapeError]) -> str:
     """Return the message that requests the record alone. `errors` is empty if this is the first request for it."""
-    wrong = [{"path": error.path, "message": error.message} for error in errors]
+    wrong = [vars(error) for error in errors]
     return render_template(run, "system/record-again", {**_form(request), "errors": wrong})
 
 
@@ -188,45 +154,38 @@ def _form(record_request: RecordRequest) -> dict[str, object]:
 # reply
 
 
-def has_complete_document(text: str) -> bool:
-    """Return whether a truncated reply contains its whole document, because it ends within or after the record."""
-    return find_last_block(text) is not None
-
-
 def split_reply(record_request: RecordRequest, text: str) -> DocumentReply:
     """Return the document and the record of a reply, and all errors of the record."""
     document = split_record(text, record_request.shape)
     if document.errors:
-        return DocumentReply(document.document, None, document.errors)
-    return DocumentReply(document.document, document.value, tuple(_answer_errors(record_request, document.value)))
+        return document
+    return replace(document, errors=tuple(_answer_errors(record_request, document.record)))
 
 
 def merge_second_record(record_request: RecordRequest, first: DocumentReply, text: str) -> DocumentReply:
-    """Return the document with the record from a second reply. If this record is invalid, keep the first
-    record, if there is one."""
+    """Return the document with the record from a second reply, which has priority over the first record.
+
+    Answers to points that it lacks come from the first record. If it is invalid, the first record is kept, if there is
+    one. Invalid values are dropped from a record with answers to points, or with `invalid: drop`.
+    """
     value, errors = parse_reply(text, record_request.shape.schema)
     dropped: list[DroppedValue] = []
-    if errors and record_request.allows_pruning and value is not None:
+    if errors and (record_request.drop or record_request.points) and value is not None:
         value, dropped = record_request.shape.drop_invalid(value)
         errors = record_request.shape.check_reply(value)
     if errors:
         return first if first.record is not None else DocumentReply(first.document, None, tuple(errors))
     if first.record is not None:
-        value = _merge_records(first.record, value)
+        again = {entry["id"] for entry in value[ANSWERS]}
+        earlier = [entry for entry in first.record[ANSWERS] if entry["id"] not in again]
+        value = {**first.record, **value, ANSWERS: [*earlier, *value[ANSWERS]]}
     return DocumentReply(first.document, value, tuple(_answer_errors(record_request, value)), tuple(dropped))
-
-
-def _merge_records(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, object]:
-    """Merge two records. The second one has priority; answers to points that it lacks come from the first one."""
-    again = {entry["id"] for entry in second[ANSWERS]}
-    earlier = [entry for entry in first[ANSWERS] if entry["id"] not in again]
-    return {**first, **second, ANSWERS: [*earlier, *second[ANSWERS]]}
 
 
 def _answer_errors(record_request: RecordRequest, record: Any) -> Iterable[ShapeError]:
     """Yield an error for each point that does not have exactly one answer."""
     given = Counter(entry["id"] for entry in record[ANSWERS]) if record_request.points else Counter[str]()
-    for name in record_request.ids:
+    for name in (point["id"] for point in record_request.points):
         times = given[name]
         if times != 1:
             yield ShapeError(ANSWERS, f"`{name}` is answered {times} times" if times else f"`{name}` is not answered")
@@ -253,7 +212,7 @@ def save_records(
 
     They replace the records of an earlier pass of the step, and the records of a document that is now overwritten.
     """
-    record_key, replaced_paths = _record_key(step, frame), frozenset(paths)
+    record_key, replaced_paths = strip_markers(frame.at(step)), frozenset(paths)
     fields = frozenset(record_request.shape.schema["properties"]) & set(RECORD_KEYS)
     kept = {
         key: step_record
@@ -274,40 +233,40 @@ def renumber_records(
     taken: set[str] = set(known)
     numbers = count(1)
     for record in records:
-        lists = {name: record[name] for name in RECORD_KEYS[1:] if isinstance(record.get(name), list)}
-        own = [_id_of(entry) for entries in lists.values() for entry in entries if _id_of(entry)]
+        own = list(dict.fromkeys(record_ids([record])))
         free = taken | set(own)
         ids = {}
-        for id_ in dict.fromkeys(own):
+        for id_ in own:
             ids[id_] = id_
             if id_ in taken and id_.startswith(start):
                 ids[id_] = next(new for number in numbers if (new := f"{start}{number}") not in free)
             free.add(ids[id_])
         taken |= set(ids.values())
-        named = {name: [_with_id(entry, ids) for entry in entries] for name, entries in lists.items()}
+        named = {
+            name: [{**entry, "id": ids[_id_of(entry)]} if _id_of(entry) else entry for entry in record[name]]
+            for name in RECORD_KEYS[1:]
+            if isinstance(record.get(name), list)
+        }
         yield {**record, **named}
+
+
+def record_ids(records: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield the id of each entry in the lists of records."""
+    for record in records:
+        for name in RECORD_KEYS[1:]:
+            yield from filter(None, map(_id_of, record[name] if isinstance(record.get(name), list) else ()))
 
 
 def _id_of(entry: Any) -> str:
     return str(entry.get("id") or "") if isinstance(entry, Mapping) else ""
 
 
-def _with_id(entry: Any, ids: Mapping[str, str]) -> Any:
-    return {**entry, "id": ids[_id_of(entry)]} if _id_of(entry) else entry
-
-
-def _record_key(step: Step, frame: Frame) -> str:
-    """Return the step's address without the markers for passes of a loop and items of an `each`."""
-    return strip_markers(frame.at(step))
-
-
 def _next_id(step: Step, frame: Frame) -> str:
     """Return the first id for a step's records. Its number follows the highest one of the phase's other steps."""
-    phase, where = frame.phase, _record_key(step, frame)
+    phase, where = frame.phase, strip_markers(frame.at(step))
     start = f"{phase.name.upper()}-"
     others = (record for key, step in phase.record.step_records.items() if key != where for record in step.records)
-    entries = (entry for record in others for name in RECORD_KEYS[1:] for entry in record.get(name) or [])
-    ids = (_id_of(entry).removeprefix(start) for entry in entries)
+    ids = (id_.removeprefix(start) for id_ in record_ids(others))
     return f"{start}{1 + max((int(number) for number in ids if number.isdecimal() and len(number) < 6), default=0)}"
 
 
@@ -318,19 +277,15 @@ def merge_step_records(phase: PhaseRun) -> tuple[dict[str, Any], frozenset[str]]
     Lists are merged: a later entry replaces an earlier one that has the same id.
     """
     record: dict[str, Any] = {}
-    for step in phase.record.step_records.values():
-        if summary := " ".join(
-            entry["summary"] for entry in step.records if isinstance(entry.get("summary"), str)
-        ).strip():
+    recorded = phase.record.step_records.values()
+    for step in recorded:
+        summaries = [entry["summary"] for entry in step.records if isinstance(entry.get("summary"), str)]
+        if summary := " ".join(summaries).strip():
             record["summary"] = summary
-    for entry in (entry for step in phase.record.step_records.values() for entry in step.records):
+    for entry in (entry for step in recorded for entry in step.records):
         for name in RECORD_KEYS[1:]:
             if isinstance(entry.get(name), list):
-                record[name] = _merge_entries(record.get(name, []), entry[name])
-    asked = frozenset[str]().union(*(step.requested_fields for step in phase.record.step_records.values()))
-    return record, asked
-
-
-def _merge_entries(before: list[Any], after: list[Any]) -> list[Any]:
-    ids = {_id_of(entry) for entry in after if _id_of(entry)}
-    return [entry for entry in before if _id_of(entry) not in ids] + after
+                replaced = set(filter(None, map(_id_of, entry[name])))
+                earlier = [other for other in record.get(name, []) if _id_of(other) not in replaced]
+                record[name] = earlier + entry[name]
+    return record, frozenset[str]().union(*(step.requested_fields for step in recorded))

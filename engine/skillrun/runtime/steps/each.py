@@ -12,14 +12,13 @@ from typing import Any, Final
 
 from skillrun.definitions.definitions import Step
 from skillrun.definitions.definitions import enclosing_items as items_within
-from skillrun.definitions.verbs import RECORD_KEYS
 from skillrun.events import ItemEnded
 from skillrun.runtime.breakers import Breakers
 from skillrun.runtime.errors import StepFailed, Stopped
 from skillrun.runtime.estimate_updates import emit_items_estimate
 from skillrun.runtime.frame import Frame, StepResult
 from skillrun.runtime.phase_record import PhaseRecord, StepRecords, UsageTotals
-from skillrun.runtime.prompts.step_records import renumber_records
+from skillrun.runtime.prompts.step_records import record_ids, renumber_records
 from skillrun.runtime.scope import locals_of, with_functions
 from skillrun.store.errors import WaitingForUser
 from skillrun.store.files import sha256_of
@@ -353,7 +352,7 @@ def _records(
     gone = {key for key in before if given.get(key) is not before[key]}
     kept = {key: step for key, step in known.items() if key not in gone or step is not before[key]}
     new = {key: step for key, step in given.items() if step is not before.get(key)}
-    numbered = iter(renumber_records(_all(new.values()), start, _ids(kept.values())))
+    numbered = iter(renumber_records(_all(new.values()), start, set(record_ids(_all(kept.values())))))
     for key, step in new.items():
         records = tuple(next(numbered) for _ in step.records)
         same = kept.get(key, StepRecords((), frozenset()))
@@ -366,9 +365,3 @@ def _records(
 def _all(recorded: Iterable[StepRecords]) -> Iterator[Mapping[str, Any]]:
     for step in recorded:
         yield from step.records
-
-
-def _ids(recorded: Iterable[StepRecords]) -> set[str]:
-    """Return every recorded id."""
-    entries = (entry for record in _all(recorded) for name in RECORD_KEYS[1:] for entry in record.get(name) or [])
-    return {str(entry["id"]) for entry in entries if isinstance(entry, Mapping) and entry.get("id")}

@@ -262,8 +262,7 @@ def _read(files: list[tuple[str, bytes]], shape: Shape | None) -> ToolBody:
         data, body = from_frontmatter(Path(name), content)
         errors = shape.check(data)
         if errors:
-            wrong = "; ".join(f"{error.path}: {error.message}" for error in errors[:5])
-            raise SkillrunError(f"{name} does not match the schema: {wrong}")
+            raise SkillrunError(f"{name} does not match the schema: {'; '.join(map(str, errors[:5]))}")
         records.append(data)
         texts.append(body)
     result: ToolBody = {"texts": texts, "files": [name for name, _ in files]}
@@ -289,7 +288,7 @@ async def run_write(step: Step, frame: Frame) -> StepResult:
     if frontmatter is not None:
         data, shape = frontmatter.evaluate(names), frame.shape(step)
         if wrong := shape.check(data)[:5] if shape is not None else ():
-            why = "; ".join(f"{error.path}: {error.message}".removeprefix(": ") for error in wrong)
+            why = "; ".join(map(str, wrong))
             raise StepFailed(f"the frontmatter of `{path}` does not match the schema: {why}", frame.at(step))
         body = to_frontmatter(data, body)
     return StepResult({"path": path, "text": await write_artifact(frame, step, path, body)})
