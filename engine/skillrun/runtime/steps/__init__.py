@@ -8,7 +8,7 @@ from typing import Final
 
 from skillrun.definitions.definitions import Step
 from skillrun.runtime.frame import Frame, StepResult
-from skillrun.runtime.steps import ask, each, files, find, flow, members, values
+from skillrun.runtime.steps import ask, each, files, flow, members, values
 
 StepHandler = Callable[[Step, Frame], Awaitable[StepResult]]
 
@@ -18,7 +18,7 @@ VERBS: Final[Mapping[str, StepHandler]] = MappingProxyType(
         "panel": members.run_panel,
         "ask": ask.run_ask,
         "read": files.run_read,
-        "find": find.run_find,
+        "find": files.run_find,
         "write": files.run_write,
         "say": flow.run_say,
         "set": values.run_set,

@@ -1,25 +1,31 @@
-"""`read` and `write`: read files of the run, of other runs and of the project, and write artifacts of the run."""
+"""`read`, `find` and `write`: read files of the run, of other runs and of the project, look for files in the repository
+that models may read, and write artifacts of the run."""
 
 from __future__ import annotations
 
 import asyncio
 import errno
-from collections.abc import Awaitable, Callable
+import json
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, cast
+from posixpath import normpath
+from typing import Any, Final, Literal, cast
 
 from skillrun.definitions.definitions import Step
 from skillrun.events import Wrote
+from skillrun.library.reply_sizes import step_address
 from skillrun.questions.answers import Question
 from skillrun.replay import READS, Body, attempt_address, fingerprint_text, round_address
 from skillrun.repository.confined_folder import LONGEST, ConfinedFolder
+from skillrun.repository.file_tools import LineRange, read_excerpts
 from skillrun.repository.paths import PathRefused, require_slug
-from skillrun.repository.readable_folder import SECONDS, ReadableFolder, split_path
+from skillrun.repository.readable_folder import SECONDS, PathWithheld, ReadableFolder, split_path
 from skillrun.repository.wildcards import InvalidPattern, compile_wildcard
 from skillrun.runtime.asking.asking import ask_questions
 from skillrun.runtime.calls.tools import (
     open_project,
+    open_repository,
     project_relative_path,
     resolve_user_path,
     user_paths,
@@ -27,16 +33,17 @@ from skillrun.runtime.calls.tools import (
 )
 from skillrun.runtime.errors import StepFailed
 from skillrun.runtime.frame import Frame, StepResult
-from skillrun.runtime.run import PhaseRun
+from skillrun.runtime.run import Run
 from skillrun.runtime.scope import frame_names, overwritten_text_address
+from skillrun.scoring.compaction import estimate_tokens
 from skillrun.store.artifact_names import variant_names
 from skillrun.store.artifacts import WriteOutcome
 from skillrun.store.files import sha256_of
 from skillrun.store.frontmatter import from_frontmatter, to_frontmatter
 from skillrun.store.journal_bodies import ToolBody
-from skillrun.store.run_data import RunData
 from skillrun.syntax.diagnostics import SkillrunError
 from skillrun.syntax.sanitizing import sanitize
+from skillrun.templates.absent import Absent
 from skillrun.types.schemas import Shape, quote_value
 
 Look = Callable[[], Awaitable[ToolBody]]
@@ -50,23 +57,22 @@ async def read_once(step: Step, frame: Frame, question: str, look: Look) -> Tool
     phase, where = frame.phase, round_address(frame.at(step), frame.phase.round_path)
     fingerprint = fingerprint_text(question)
     key = f"{where} {fingerprint}"
+
+    async def read() -> Body:
+        """Return the result of `look`, or an `error`, which is journaled, so that a resumed phase gets it again."""
+        try:
+            return dict(sanitize(await look()))
+        except SkillrunError as error:
+            return {"error": str(error)}
+
     while key not in phase.attempts.results:
         attempt = phase.attempts.tries[key] = phase.attempts.tries.get(key, 0) + 1
-        read = partial(_read_or_error, look)
         result, _ = await frame.run.replay.once(READS, attempt_address(where, attempt), fingerprint, read)
         if "error" not in result:
             phase.attempts.results[key] = result
         elif attempt > phase.voided_attempts(key):
             raise StepFailed(result["error"], frame.at(step))
     return cast(ToolBody, phase.attempts.results[key])
-
-
-async def _read_or_error(look: Look) -> Body:
-    """Return the result of `look`, or an `error`, which is journaled, so that a resumed phase gets it again."""
-    try:
-        return dict(sanitize(await look()))
-    except SkillrunError as error:
-        return {"error": str(error)}
 
 
 INVALID_NAME_ERRNOS: Final = frozenset({errno.EEXIST, errno.EINVAL, errno.EISDIR, errno.ENAMETOOLONG, errno.ENOTDIR})
@@ -88,8 +94,12 @@ async def write_artifact(frame: Frame, step: Step, path: str, text: str) -> str:
     Raises StepFailed if the name is invalid; a name can come from a model.
     """
     phase, store, text = frame.phase, frame.run.store, sanitize(text)
-    path = _name(frame, step, path)
-    before = _earlier_text(phase, path)
+    try:
+        path = store.artifacts.name(path)
+    except PathRefused as error:
+        raise _write_error(frame, step, path, error.message) from None
+    earlier_texts = (data["artifacts"].get(path) for data in phase.names["phases"].values())
+    before = next((text for text in earlier_texts if text is not None), None)  # when this phase was opened
     if before not in (None, text):
         address = overwritten_text_address(phase.run, phase.name, path)
         await phase.run.journal.record("note", address, sha256_of(text), {"text": before})
@@ -108,23 +118,8 @@ async def write_artifact(frame: Frame, step: Step, path: str, text: str) -> str:
     return text
 
 
-def _name(frame: Frame, step: Step, path: str) -> str:
-    """Return the normalized name of an artifact."""
-    try:
-        return frame.run.store.artifacts.name(path)
-    except PathRefused as error:
-        raise _write_error(frame, step, path, error.message) from None
-
-
 def _write_error(frame: Frame, step: Step, path: str, why: str) -> StepFailed:
     return StepFailed(f"`{step.id or step.verb}` cannot write {quote_value(path)}: {why}", frame.at(step))
-
-
-def _earlier_text(phase: PhaseRun, path: str) -> str | None:
-    """Return the text that an artifact of an earlier phase had when this phase was opened."""
-    texts = (data["artifacts"].get(path) for data in phase.names["phases"].values())
-    before: str | None = next((text for text in texts if text is not None), None)
-    return before
 
 
 async def _resolve_conflict(frame: Frame, step: Step, path: str, text: str) -> WriteOutcome:
@@ -146,11 +141,11 @@ async def _resolve_conflict(frame: Frame, step: Step, path: str, text: str) -> W
         await store.artifacts.replace(path, text)
         return "written"
     await store.artifacts.keep_user_version(path)
-    note = f"{path} was edited manually and is kept; the new version is in {copy_name}"
-    frame.phase.warn(note)
+    frame.phase.warn(f"{path} was edited manually and is kept; the new version is in {copy_name}")
     return "kept"
 
 
+WILDCARDS: Final = "*?["
 MOST: Final = 5_000_000  # bytes that one step reads
 
 
@@ -191,14 +186,14 @@ def _files(frame: Frame, origin: str, pattern: str) -> list[tuple[str, bytes]]:
                 where = "the given folder"
                 with ReadableFolder(ConfinedFolder(user_path[0], links=True), withheld_names(frame.run)) as folder:
                     names = [user_path[1]] if pattern in user_paths(frame.run) else _matching(folder, user_path[1])
-                    return _contents(folder, names)
+                    return _contents(names, partial(_read_file, folder))
             with open_project(frame.run) as folder:
                 names = _matching(folder, project_relative_path(frame.run, pattern))
-                return _contents(folder, names)
+                return _contents(names, partial(_read_file, folder))
         if origin:
             with ReadableFolder(store.files.open_other_run(require_slug(origin)), use_gitignore=False) as folder:
-                return _contents(folder, _matching(folder, pattern))
-        return _read_run_files(store, store.matching(pattern))
+                return _contents(_matching(folder, pattern), partial(_read_file, folder))
+        return _contents(store.matching(pattern), store.files.read)
     except (FileNotFoundError, NotADirectoryError):
         raise SkillrunError(f"no file matches {quote_value(pattern)} in {where}") from None
     except TimeoutError:
@@ -209,20 +204,9 @@ def _files(frame: Frame, origin: str, pattern: str) -> list[tuple[str, bytes]]:
         raise SkillrunError(f"{quote_value(pattern)} in {where} cannot be read: {error.strerror}") from None
 
 
-def _read_run_files(store: RunData, names: list[str]) -> list[tuple[str, bytes]]:
-    """Return the names and contents of files of this run."""
-    read, left = [], MOST
-    for name in names:
-        read.append((name, store.files.read(name, left)))
-        left = _remaining_bytes(name, read[-1][1], left)
-    if not read:
-        raise FileNotFoundError
-    return read
-
-
 def _matching(folder: ReadableFolder, pattern: str) -> list[str]:
     """Return the names of the files that match a pattern. Files that git ignores match only without wildcards."""
-    if not any(sign in pattern for sign in "*?["):
+    if not any(sign in pattern for sign in WILDCARDS):
         with folder.open_path(pattern, allow_ignored=True) as file:
             return [] if file.is_folder else ["/".join(split_path(pattern)) or file.name]
     if ".." in pattern.split("/") or pattern.startswith("/") or len(pattern) > LONGEST:
@@ -234,22 +218,24 @@ def _matching(folder: ReadableFolder, pattern: str) -> list[str]:
         raise SkillrunError(f"{quote_value(pattern)} is not a valid pattern") from None
 
 
-def _contents(folder: ReadableFolder, names: list[str]) -> list[tuple[str, bytes]]:
-    read, left = [], MOST
+def _contents(names: list[str], read: Callable[[str, int], bytes]) -> list[tuple[str, bytes]]:
+    """Return the names and contents of files, read by `read`. Raises SkillrunError if they are too large."""
+    files, left = [], MOST
     for name in names:
-        with folder.open_path(name, allow_ignored=True) as opened, open(opened.descriptor, "rb", closefd=False) as file:
-            read.append((name, file.read(left + 1)))
-        left = _remaining_bytes(name, read[-1][1], left)
-    if not read:
+        content = read(name, left)
+        if len(content) > left:
+            raise SkillrunError(f"a step reads at most {MOST:,} bytes; {quote_value(name)} exceeds that")
+        files.append((name, content))
+        left -= len(content)
+    if not files:
         raise FileNotFoundError
-    return read
+    return files
 
 
-def _remaining_bytes(name: str, content: bytes, left: int) -> int:
-    """Return how many bytes the step may still read after this file. Raises SkillrunError if the file is too large."""
-    if len(content) > left:
-        raise SkillrunError(f"a step reads at most {MOST:,} bytes; {quote_value(name)} exceeds that")
-    return left - len(content)
+def _read_file(folder: ReadableFolder, name: str, limit: int) -> bytes:
+    """Return at most `limit` bytes of a file, or one byte more if the file is larger."""
+    with folder.open_path(name, allow_ignored=True) as opened, open(opened.descriptor, "rb", closefd=False) as file:
+        return file.read(limit + 1)
 
 
 def _read(files: list[tuple[str, bytes]], shape: Shape | None) -> ToolBody:
@@ -292,3 +278,123 @@ async def run_write(step: Step, frame: Frame) -> StepResult:
             raise StepFailed(f"the frontmatter of `{path}` does not match the schema: {why}", frame.at(step))
         body = to_frontmatter(data, body)
     return StepResult({"path": path, "text": await write_artifact(frame, step, path, body)})
+
+
+MOST_PATHS: Final = 1_000  # paths that one `find` step may look for
+SIMULATED_LINE: Final = "     1\tof the code base that nobody has read yet"
+
+Verdict = Literal["found", "missing", "withheld"]
+
+
+async def run_find(step: Step, frame: Frame) -> StepResult:
+    """Return the items, grouped as `found`, `missing` and `withheld`. A resumed phase gets the same result.
+
+    With `show`, also return lines of the files as `texts`, and as `left_out` the places that are not shown.
+    """
+    value = frame.main(step)
+    items = [] if isinstance(value, Absent) else list(value) if isinstance(value, list | tuple) else [value]
+    paths: list[str] = []
+    for item in items:
+        path = item.get("path") if isinstance(item, Mapping) else item
+        if not isinstance(path, str) or not path:
+            reason = f"`find` takes paths, or records with a `path`; got {quote_value(str(item))}"
+            raise StepFailed(reason, frame.at(step))
+        paths.append(path)
+    wanted = list(dict.fromkeys(paths))
+    most = max(0, frame.whole(step, "show", 0)) if "show" in step.values else None
+    places = _places(items, paths) if most is not None else {}
+    if len(wanted) > MOST_PATHS:
+        raise StepFailed(f"`find` takes at most {MOST_PATHS:,} paths; this step has {len(wanted):,}", frame.at(step))
+    folder = str(frame.phase.names["repository"])
+
+    async def look() -> ToolBody:
+        return await asyncio.to_thread(_find_paths, frame.run, folder, wanted, places, most)
+
+    question = ["find", folder, wanted] if most is None else ["find", folder, wanted, list(places.items()), most]
+    seen = await read_once(step, frame, json.dumps(question), look)
+    result: dict[str, list[Any]] = {"found": [], "missing": [], "withheld": []}
+    for item, path in zip(items, paths, strict=True):
+        result[seen.get("paths", {}).get(path, "missing")].append(item)
+    if most is not None:
+        texts = seen.get("excerpts", {})
+        size = frame.run.session.sizes.get(step_address(f"{frame.at(step)}/-/-"))
+        if not texts and size is not None:  # a simulation shows as much text as excerpts of earlier runs had
+            texts = {"…": "\n".join([SIMULATED_LINE] * (size.reply // estimate_tokens(SIMULATED_LINE)))}
+        result["texts"] = [{"path": path, "text": text} for path, text in texts.items()]
+        result["left_out"] = list(seen.get("left_out", []))
+    return StepResult(result)
+
+
+def _places(items: Iterable[Any], paths: Iterable[str]) -> dict[str, list[LineRange]]:
+    """Return the line ranges that the items name for each path. An empty list means all lines."""
+    places: dict[str, list[LineRange]] = {}
+    whole = set()
+    for item, path in zip(items, map(normpath, paths), strict=True):
+        lines = [_range(written) for written in item.get("lines") or ()] if isinstance(item, Mapping) else []
+        places.setdefault(path, []).extend(line_range for line_range in lines if line_range)
+        if not any(lines):
+            whole.add(path)
+    return {path: [] if path in whole else lines for path, lines in places.items()}
+
+
+def _range(value: Any) -> LineRange | None:
+    ends = (value.get("first"), value.get("last")) if isinstance(value, Mapping) else (value, value)
+    first, last = (end if isinstance(end, int) and not isinstance(end, bool) else 0 for end in ends)
+    return (first, last) if 1 <= first <= last else None
+
+
+def _find_paths(
+    run: Run, folder: str, paths: Iterable[str], places: Mapping[str, list[LineRange]], most: int | None
+) -> ToolBody:
+    """Return the status of each path, and at most `most` lines of the files.
+
+    Raises SkillrunError if the workflow has no repository, or if the search takes too long.
+    """
+    if not folder:
+        raise SkillrunError("the workflow names no repository to search; set `repository:`")
+    verdicts: dict[str, Verdict] = {}
+    files = set()
+    try:
+        with open_repository(run, folder) as repository:
+            for path in paths:
+                verdicts[path], is_file = _look_up(repository, path)
+                if is_file:
+                    files.add(normpath(path))
+            if most is None:
+                return {"paths": verdicts}
+            shown = {path: lines for path, lines in places.items() if path in files}
+            texts, left_out = read_excerpts(repository, shown, most)
+            return {"paths": verdicts, "excerpts": texts, "left_out": left_out}
+    except TimeoutError:
+        message = f"the search for paths took more than {SECONDS:g} seconds"
+        raise SkillrunError(message, "search for fewer paths, or for names without wildcards") from None
+
+
+def _look_up(repository: ReadableFolder, path: str) -> tuple[Verdict, bool]:
+    """Return the status of a path, and whether it names one file that models may read, rather than a folder or pattern.
+
+    A path that models may not see is reported as `withheld`, whether or not it exists. A path that leads out of the
+    folder is reported as `missing`.
+    """
+    name = normpath(path)  # removes `..` without following links, as the author means it
+    if len(path) > LONGEST or "\0" in path or name.startswith(("/", "../")) or name == "..":
+        return "missing", False
+    try:
+        with repository.open_path(name) as entry:
+            return "found" if entry.is_folder or not path.endswith("/") else "missing", not entry.is_folder
+    except PathWithheld:
+        return "withheld", False
+    except PathRefused:
+        return "missing", False
+    except TimeoutError:
+        raise
+    except OSError as error:
+        if error.errno in (errno.EACCES, errno.EPERM):
+            return "withheld", False
+    if not any(sign in name for sign in WILDCARDS):
+        return "missing", False
+    try:
+        pattern = compile_wildcard(name.replace("\\", r"\\"))
+    except InvalidPattern:
+        return "missing", False
+    return "missing" if next(iter(repository.files(pattern=pattern)), None) is None else "found", False
