@@ -248,16 +248,16 @@ async def run_step(step: Step, frame: Frame) -> None:
         if step.when is not None and not _is_condition_true(step.when, frame, step):
             return
         frame.phase.fallback_depth += (fallbacks := int(step.otherwise is not None and step.verb != "goto"))
+        result = StepResult()
         try:
             for number in count(1):
-                failure, result = None, StepResult()
                 try:
                     _refuse_in_dry_run(step, frame)
                     with convert_template_errors(frame, step):
                         result = await act(step, frame)
                 except StepFailed as error:
-                    failure = error
-                if not await _is_attempted_again(step, frame, number, failure, result):
+                    result = StepResult(failure=error)
+                if not await _is_attempted_again(step, frame, number, result):
                     break
         finally:
             frame.phase.fallback_depth -= fallbacks
@@ -268,13 +268,12 @@ async def run_step(step: Step, frame: Frame) -> None:
             frame.bind(step.id, result.value)
 
 
-async def _is_attempted_again(
-    step: Step, frame: Frame, number: int, failure: StepFailed | None, result: StepResult
-) -> bool:
+async def _is_attempted_again(step: Step, frame: Frame, number: int, result: StepResult) -> bool:
     """Return whether a step is attempted again after its attempt `number`. Raises StepFailed if it fails.
 
     At its limit, the breaker decides whether the step fails, is skipped, or continues with a partial result.
     """
+    failure = result.failure
     if failure is None and not result.missing:
         if step.retry is not None:
             frame.phase.breakers.record_success(step.retry)

@@ -8,8 +8,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 
 from skillrun.events import Notice, PhaseEnded, RunEnded, WentBack
-from skillrun.runtime.asking.awaited_files import warn_of_late_files
-from skillrun.runtime.asking.forms import reread_forms
+from skillrun.runtime.asking.forms import reread_forms, warn_of_late_files
 from skillrun.runtime.estimate_updates import emit_goto_estimate
 from skillrun.runtime.phase_record import UsageTotals
 from skillrun.runtime.recovery import phases_to_rebuild, usable_summary, warn_of_edits

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from shlex import quote
 from types import MappingProxyType
-from typing import Any, Final, NotRequired, TypedDict, cast
+from typing import Any, Final, cast
 
 from skillrun.definitions.verbs import BREAKER_CHOICES
 from skillrun.events import Answered, Asked
@@ -23,7 +23,7 @@ from skillrun.questions.answers import (
     to_one_line,
     with_fields,
 )
-from skillrun.questions.form import UnclearAnswers, write_form
+from skillrun.questions.form import write_form
 from skillrun.questions.prepared_answers import InvalidPreparedAnswer, unique_answer_key
 from skillrun.questions.responder import QuestionSet
 from skillrun.questions.terminal import ProgressKind, UnfinishedAnswers
@@ -52,12 +52,19 @@ KEPT: Final[tuple[ProgressKind, ...]] = ("sure", "typed", "times")  # saved whil
 MOST_NAMED: Final = 3  # open questions named in a hint
 
 
-class AskResult(TypedDict):
-    """What `ask_questions` returns: question records, a form's notes, and whether the user left questions open."""
+@dataclass(frozen=True)
+class QuestionRequest:
+    """The questions of a step, and the address and the fingerprint of their answers in the journal.
 
-    answers: list[QuestionRecord]
-    notes: NotRequired[str]
-    enough: NotRequired[bool]
+    `form` is the name of the file that the user fills in. `pause` means that the terminal is not used.
+    """
+
+    frame: Frame
+    question_set: QuestionSet
+    form: str | None
+    pause: bool
+    address: str
+    fingerprint: str
 
 
 @dataclass(frozen=True)
@@ -80,8 +87,11 @@ async def ask_questions(  # noqa: PLR0913 (options of one list of questions)
     is_optional: bool = False,
     enough: str = "",
     is_required: bool = False,
-) -> AskResult:
-    """Ask the questions, and return them with their answers, and the `notes` of a form. Raises WaitingForUser.
+) -> dict[str, Any]:
+    """Ask the questions, and return the result of the step. Raises WaitingForUser.
+
+    The result has the question records as `answers`, the `notes` of a form, and `enough` if the user left questions
+    open.
 
     `form`: the file that the user fills in instead of answering in the terminal.
     `pause`: do not ask in the terminal; end the process, and wait until the user resumes the run.
@@ -91,8 +101,6 @@ async def ask_questions(  # noqa: PLR0913 (options of one list of questions)
     `is_optional`: an unattended run without a prepared answer continues and gets no records.
     """
     run, person = frame.run, frame.run.session.responder
-    journal_address = round_address(address, frame.phase.round_path)
-    fingerprint = fingerprint_questions(questions)
     question_set = QuestionSet(
         address.partition("/")[2],
         frame.phase.title,
@@ -102,73 +110,71 @@ async def ask_questions(  # noqa: PLR0913 (options of one list of questions)
         is_required=is_required,
         enough=enough,
     )
-
-    async def ask() -> Body:
-        return dict(await _ask(frame, question_set, form, journal_address, fingerprint, pause=pause))
-
+    name = run.store.artifacts.name(form) if form is not None else None
+    where, fingerprint = round_address(address, frame.phase.round_path), fingerprint_questions(questions)
+    request = QuestionRequest(frame, question_set, name, pause, where, fingerprint)
     is_skipped = is_optional and not person.attended and not person.has_prepared_answers(question_set)
-    if is_skipped and run.replay.find(ASKS, journal_address, fingerprint) is None:
+    if is_skipped and run.replay.find(ASKS, where, fingerprint) is None:
         return {"answers": []}
-    result = await run.replay.once(ASKS, journal_address, fingerprint, ask)
-    entry = cast(AnswerBody, result.body)
+    try:
+        result = await run.replay.once(ASKS, where, fingerprint, partial(_ask, request))
+        body = result.body
+        if result.is_replayed:
+            person.skip_prepared_answers(question_set)
+            body = await _apply_form_edits(request, cast(AnswerBody, body))
+    except InvalidPreparedAnswer as unfit:
+        raise pause_for_invalid_answer(unfit) from None
     if result.is_replayed:
-        person.skip_prepared_answers(question_set)
-        try:
-            entry = await _apply_form_edits(frame, question_set, entry, journal_address, fingerprint)
-        except InvalidPreparedAnswer as unfit:
-            raise pause_for_invalid_answer(unfit) from None
         read = partial(build_question_record, phrases=answer_phrases(run), is_required=is_required)
-        person.note_late_answers(question_set, entry["answers"], read)
-    run.emit(Answered(journal_address, frame.phase.name, tuple(entry["answers"]), replayed=result.is_replayed))
+        person.note_late_answers(question_set, body["answers"], read)
+    run.emit(Answered(where, frame.phase.name, tuple(body["answers"]), replayed=result.is_replayed))
     if not result.is_replayed:
-        emit_choice_estimate(run, frame.phase.name, entry["answers"])
-    return _result(frame, entry)
+        emit_choice_estimate(run, frame.phase.name, body["answers"])
+    if body.get("form"):
+        frame.names["run"]["answers"].extend(body["answers"])
+    return {"answers": body["answers"], **{key: body[key] for key in ("notes", "enough") if body.get(key)}}
 
 
-async def _ask(
-    frame: Frame, question_set: QuestionSet, form: str | None, journal_address: str, fingerprint: str, *, pause: bool
-) -> AnswerBody:
-    """Ask the user, and return the journal body of the answers. Raises WaitingForUser."""
-    phase, questions = frame.phase.name, question_set.questions
-    frame.run.emit(
+async def _ask(request: QuestionRequest) -> Body:
+    """Ask the user, and return the journal body of the answers. Raises WaitingForUser.
+
+    Answers that arrive in the run's inbox meanwhile are returned instead.
+    """
+    run, question_set = request.frame.run, request.question_set
+    run.emit(
         Asked(
-            journal_address,
-            phase,
-            questions,
+            request.address,
+            request.frame.phase.name,
+            question_set.questions,
             question_set.computed,
-            fingerprint,
+            request.fingerprint,
             question_set.may_skip,
             question_set.enough,
         )
     )
-    question_set, times = _with_saved_progress(frame, question_set, journal_address, fingerprint)
+    question_set, times = _with_saved_progress(request)
     saved_answers = dict(question_set.unfinished.answers)
-    try:
-        given = await _answers_from_inbox_or_user(frame, question_set, form, journal_address, fingerprint, pause=pause)
-    except InvalidPreparedAnswer as unfit:
-        raise pause_for_invalid_answer(unfit) from None
+    inbox = AnswerInbox(run.store.files)
+    collect = partial(_collect_answers, replace(request, question_set=question_set))
+    given = await inbox.run_until_arrival(request.address, request.fingerprint, collect)
+    if given is None:
+        arrived = inbox.answers(request.address, request.fingerprint, question_set.questions)
+        run.session.responder.skip_prepared_answers(question_set)
+        given = CollectedAnswers(arrived, form=_read_form(request))
+    answers = list(given.answers)
     if given.form is not None:  # where the form has no answer, use the one given in the terminal before a pause
-        answers = [answer or build_answer(saved_answers.get(str(at))) for at, answer in enumerate(given.answers)]
-        given = replace(given, answers=answers)
-    given = replace(given, answers=[_with_time(times, at, answer) for at, answer in enumerate(given.answers)])
-    return _answer_body(frame, question_set, given, form)
+        answers = [answer or build_answer(saved_answers.get(str(at))) for at, answer in enumerate(answers)]
+    for at, answer in enumerate(answers):  # the user may have given it before a pause
+        own = answer.get("answered_by", PERSON) == PERSON and answer.get("answer") not in (None, "", [])
+        time = times.get(str(at))
+        if own and isinstance(time, str):
+            answers[at] = {**answer, "asked_at": time}
+    return dict(_answer_body(request, replace(given, answers=answers)))
 
 
-def _result(frame: Frame, body: AnswerBody) -> AskResult:
-    """Return the result for the step. If the answers come from a form, add them to `run.answers`."""
-    if body.get("form"):
-        frame.names["run"]["answers"].extend(body["answers"])
-    result: AskResult = {"answers": body["answers"]}
-    if body.get("notes"):
-        result["notes"] = body["notes"]
-    if body.get("enough"):
-        result["enough"] = True
-    return result
-
-
-def _answer_body(frame: Frame, question_set: QuestionSet, given: CollectedAnswers, form: str | None) -> AnswerBody:
+def _answer_body(request: QuestionRequest, given: CollectedAnswers) -> AnswerBody:
     """Return the journal body with the records of the questions and the answers given."""
-    phrases = answer_phrases(frame.run)
+    phrases, question_set = answer_phrases(request.frame.run), request.question_set
     answers = [
         build_question_record(question, answer, phrases, is_required=question_set.is_required)
         for question, answer in zip(question_set.questions, given.answers, strict=True)
@@ -178,118 +184,94 @@ def _answer_body(frame: Frame, question_set: QuestionSet, given: CollectedAnswer
         body["enough"] = True
     if given.notes:
         body["notes"] = given.notes
-    if form is not None:
-        body["form"] = (given.form or FormState(frame.run.store.artifacts.name(form))).to_dict()
+    if request.form is not None:
+        body["form"] = (given.form or FormState(request.form)).to_dict()
     return body
 
 
-async def _apply_form_edits(
-    frame: Frame, question_set: QuestionSet, entry: AnswerBody, where: str, fingerprint: str
-) -> AnswerBody:
+async def _apply_form_edits(request: QuestionRequest, entry: AnswerBody) -> Body:
     """Apply the changes that the user has made to a form since it was read, and return the answers.
 
     Called while the phase is open. Raises WaitingForUser if a changed answer is unclear and the user cannot be asked.
     """
+    run = request.frame.run
     if not entry.get("form"):
-        return entry
-    body, doubtful = revise_answers(frame.run, entry, question_set.questions, is_phase_over=False)
+        return dict(entry)
+    body, doubtful = revise_answers(run, entry, request.question_set.questions, is_phase_over=False)
     if doubtful is not None:
         assert doubtful.unclear is not None
         same = unchanged_answers(entry, doubtful)
         left = doubtful.unclear.exclude(same)
-        given = await _clarify_answers(frame, question_set, replace(doubtful, unclear=left), same)
+        given = await _clarify_answers(request, replace(doubtful, unclear=left), same)
         if given is None:
-            raise await record_pause(frame, left.message, left.next_step)
-        body = _answer_body(frame, question_set, given, doubtful.name)
+            raise await record_pause(request.frame, left.message, left.next_step)
+        body = _answer_body(replace(request, form=doubtful.name), given)
         new = [record for at, record in enumerate(body["answers"]) if at not in same]
-        frame.run.emit(Answered(where, frame.phase.name, tuple(new), replayed=False))
+        run.emit(Answered(request.address, request.frame.phase.name, tuple(new), replayed=False))
     if body is None:
-        return entry
-    await frame.run.journal.record("answer", where, fingerprint, dict(body))
-    return body
+        return dict(entry)
+    await run.journal.record("answer", request.address, request.fingerprint, dict(body))
+    return dict(body)
 
 
-def _with_saved_progress(
-    frame: Frame, question_set: QuestionSet, where: str, fingerprint: str
-) -> tuple[QuestionSet, Mapping[str, object]]:
+def _with_saved_progress(request: QuestionRequest) -> tuple[QuestionSet, Mapping[str, object]]:
     """Return the question set, with the progress that the user made before the pause, and each answer's time so far.
 
     The returned set saves each answer as soon as it is given, and also saves text that is entered but not submitted.
     """
-    journal, address = frame.run.journal, f"{where}/given"
-    note = journal.find("note", address, fingerprint) or {}
+    journal, address = request.frame.run.journal, f"{request.address}/given"
+    note = journal.find("note", address, request.fingerprint) or {}
     progress = {name: dict(values) if isinstance(values := note.get(name), dict) else {} for name in ("given", *KEPT)}
 
     async def keep(what: ProgressKind, number: str, value: Any) -> None:
         progress[what][number] = value
         if what == "given":
             progress["times"][number] = utc_timestamp()
-        await journal.record(
-            "note", address, fingerprint, {name: dict(values) for name, values in progress.items() if values}
-        )
+        body: Body = {name: dict(values) for name, values in progress.items() if values}
+        await journal.record("note", address, request.fingerprint, body)
 
     left = UnfinishedAnswers(progress["given"], _texts(progress["sure"]), _texts(progress["typed"]))
-    return replace(question_set, unfinished=left, save_progress=keep), progress["times"]
+    return replace(request.question_set, unfinished=left, save_progress=keep), progress["times"]
 
 
 def _texts(values: Mapping[str, Any]) -> dict[str, str]:
     return {name: text for name, text in values.items() if isinstance(text, str)}
 
 
-def _with_time(times: Mapping[str, object], at: int, answer: Answer) -> Answer:
-    """Return an answer with the saved time at which the user gave it; unchanged if no time was saved."""
-    own = answer.get("answered_by", PERSON) == PERSON and answer.get("answer") not in (None, "", [])
-    time = times.get(str(at))
-    return {**answer, "asked_at": time} if own and isinstance(time, str) else answer
+def _read_form(request: QuestionRequest) -> FormState | None:
+    if request.form is None:
+        return None
+    return read_form_state(request.frame.run, request.form, request.question_set.questions)
 
 
-async def _answers_from_inbox_or_user(
-    frame: Frame, question_set: QuestionSet, form: str | None, where: str, fingerprint: str, *, pause: bool
-) -> CollectedAnswers:
-    """Ask the user, and return the answers. Answers that arrive in the run's inbox meanwhile are returned instead."""
-    inbox = AnswerInbox(frame.run.store.files)
-    given = await inbox.run_until_arrival(
-        where, fingerprint, lambda: _collect_answers(frame, question_set, form, pause=pause)
-    )
-    if given is not None:
-        return given
-    answers = inbox.answers(where, fingerprint, question_set.questions)
-    frame.run.session.responder.skip_prepared_answers(question_set)
-    name = frame.run.store.artifacts.name(form) if form is not None else None
-    return CollectedAnswers(
-        answers, form=read_form_state(frame.run, name, question_set.questions) if name is not None else None
-    )
-
-
-async def _collect_answers(
-    frame: Frame, question_set: QuestionSet, form: str | None, *, pause: bool
-) -> CollectedAnswers:
+async def _collect_answers(request: QuestionRequest) -> CollectedAnswers:
     """Return an answer for each question: from the form, from prepared answers, from the user, or the default."""
-    store = frame.run.store
-    name = store.artifacts.name(form) if form is not None else None
-    form_read = read_form_state(frame.run, name, question_set.questions) if name is not None else None
-    if form_read is not None:
-        if form_read.unclear is None:
-            return CollectedAnswers(form_read.filled.answers, form_read.filled.notes, form_read)
-        again = await _clarify_answers(frame, question_set, form_read)
+    frame, question_set, name = request.frame, request.question_set, request.form
+    person, store = frame.run.session.responder, frame.run.store
+    form = _read_form(request)
+    if form is not None:
+        if form.unclear is None:
+            return CollectedAnswers(form.filled.answers, form.filled.notes, form)
+        again = await _clarify_answers(request, form)
         if again is None:
-            raise await record_pause(frame, form_read.unclear.message, form_read.unclear.next_step)
+            raise await record_pause(frame, form.unclear.message, form.unclear.next_step)
         return again
     begun = question_set.unfinished.has_progress  # the user has begun in the terminal, and continues there
-    given = await frame.run.session.responder.ask(question_set, interactive=begun or (name is None and not pause))
+    given = await person.ask(question_set, interactive=begun or (name is None and not request.pause))
     if given is not None:
         return CollectedAnswers(given)
     if name is not None:
         write_form(store.files, name, question_set.questions)
         await frame.run.journal.record("note", f"{name}/form", "", {"form": name})
-        raise await record_pause(frame, f"questions are waiting in {form}", f"fill in {store.location(name)}")
+        raise await record_pause(frame, f"questions are waiting in {name}", f"fill in {store.location(name)}")
     first = question_set.questions[0]
+    choices = ", ".join(map(to_one_line, choices_of(first)))
     worded = f" ({GENERATED_NOTE})" if question_set.computed else ""
-    reason = f"{question_set.phase} has a question{worded}: {first['text']}{_choices(first)}"
-    if pause:
-        raise await record_pause(frame, reason, _answer_hint(frame, question_set))
+    reason = f"{question_set.phase} has a question{worded}: {first['text']}{f' ({choices})' if choices else ''}"
     how = _answer_hint(frame, question_set)
-    if frame.run.session.responder.attended:
+    if request.pause:
+        raise await record_pause(frame, reason, how)
+    if person.attended:
         raise WaitingForUser(reason, NextStep.of(how, ", or in a terminal ", RESUME_RUN))
     raise WaitingForUser(reason, NextStep.of(how, ", or use a terminal without `--unattended`"))
 
@@ -316,12 +298,6 @@ def pause_for_invalid_answer(unfit: InvalidPreparedAnswer) -> WaitingForUser:
     return WaitingForUser(unfit.message, NextStep.of(first, "fix it there and run ", again))
 
 
-def _choices(question: Question) -> str:
-    """Return the choices in parentheses, for output that does not list them."""
-    choices = choices_of(question)
-    return f" ({', '.join(map(to_one_line, choices))})" if choices else ""
-
-
 async def record_pause(frame: Frame, reason: str, next_step: str | NextStep) -> WaitingForUser:
     """Journal that this phase waits for something the user does outside of the run. Return the error to raise."""
     phase = frame.phase
@@ -331,17 +307,14 @@ async def record_pause(frame: Frame, reason: str, next_step: str | NextStep) -> 
 
 
 async def _clarify_answers(
-    frame: Frame,
-    question_set: QuestionSet,
-    form: FormState,
-    settled: Mapping[int, QuestionRecord] = MappingProxyType({}),
+    request: QuestionRequest, form: FormState, settled: Mapping[int, QuestionRecord] = MappingProxyType({})
 ) -> CollectedAnswers | None:
     """Return the answers of a form after asking the user again about unclear ones; None if the user cannot be asked.
 
     A comment keeps what the form says about an unclear question. `settled` holds records, keyed by the position of
     their question, that replace the answers of the form.
     """
-    person, unclear = frame.run.session.responder, form.unclear
+    person, unclear, question_set = request.frame.run.session.responder, form.unclear, request.question_set
     assert unclear is not None
     if unclear.untouched:
         given = await person.ask(question_set, interactive=False)
@@ -353,25 +326,18 @@ async def _clarify_answers(
         for number, why in enumerate(unclear.reasons)
         if why
     }
+    questions = tuple(open_questions.values())
     given = await person.ask(
-        replace(
-            question_set, questions=tuple(open_questions.values()), unfinished=UnfinishedAnswers(), save_progress=None
-        )
+        replace(question_set, questions=questions, unfinished=UnfinishedAnswers(), save_progress=None)
     )
     if given is None:
         return None
-    mended = {
-        number: _with_form_words(answer, unclear, number) for number, answer in zip(open_questions, given, strict=True)
-    }
-    answers = [mended.get(number, settled.get(number, answer)) for number, answer in enumerate(unclear.answers)]
+    answers = [settled.get(number, answer) for number, answer in enumerate(unclear.answers)]
+    for number, answer in zip(open_questions, given, strict=True):
+        words = unclear.words[number] if number < len(unclear.words) else ""
+        comment = "\n".join(filter(None, [answer.get("comment", ""), words]))
+        answers[number] = {**answer, "comment": comment} if comment else answer
     return CollectedAnswers(answers, unclear.notes, form)
-
-
-def _with_form_words(answer: Answer, unclear: UnclearAnswers, number: int) -> Answer:
-    """Return an answer whose comment also contains the text that the form has for the question."""
-    words = unclear.words[number] if number < len(unclear.words) else ""
-    comment = "\n".join(filter(None, [answer.get("comment", ""), words]))
-    return {**answer, "comment": comment} if comment else answer
 
 
 async def offer_retry(frame: Frame, address: str, reason: str, limit: BreakerSettings, *, can_continue: bool) -> bool:

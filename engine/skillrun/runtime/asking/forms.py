@@ -1,11 +1,11 @@
-"""Reads forms, and applies what the user adds or corrects in a form after it was read.
+"""Reads forms, applies what the user changes in a form after it was read, and warns of files that arrive too late.
 
 In a journaled answer, `form` describes the file as it was read. This module never asks the user.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, cast
 
@@ -33,6 +33,7 @@ from skillrun.store.journal_bodies import AnswerBody, FormBody
 from skillrun.syntax.diagnostics import SkillrunError
 from skillrun.syntax.sanitizing import sanitize
 from skillrun.syntax.source import MAX_BYTES
+from skillrun.types.schemas import quote_value
 
 OWN_KEYS: Final = ("answer", "answered_by", "asked_at", "confidence", "comment")
 
@@ -167,20 +168,15 @@ async def reread_forms(run: Run, done: Collection[str]) -> None:
         if number == run.state.round and phase not in done:
             continue  # it is evaluated again, and reads its form itself
         known = cast(AnswerBody, entry.body)
+        # the questions as they were asked, without the answers that the records hold
+        asked = [{key: value for key, value in record.items() if key not in OWN_KEYS} for record in known["answers"]]
         try:
-            body, _ = revise_answers(
-                run, known, [_question_of(record) for record in known["answers"]], is_phase_over=True
-            )
+            body, _ = revise_answers(run, known, cast(list[Question], asked), is_phase_over=True)
         except (SkillrunError, OSError) as error:
             run.emit(Notice(f"the earlier answers are used: {error}", "warn"))
             continue
         if body is not None:
             await run.journal.record("answer", entry.address, entry.fingerprint, dict(body))
-
-
-def _question_of(record: QuestionRecord) -> Question:
-    """Return the question as it was asked, without the answer that the record holds."""
-    return cast(Question, {key: value for key, value in record.items() if key not in OWN_KEYS})
 
 
 def form_answers(run: Run, phase: PhaseRun | None, before: Collection[str]) -> list[QuestionRecord]:
@@ -207,3 +203,26 @@ def _place(entry: JournalEntry) -> tuple[str, int]:
     `refine/answers/Q@2`."""
     address, _, rounds = entry.address.rpartition("@")
     return address.split("/")[1], int(rounds.partition(".")[0])
+
+
+def warn_of_late_files(run: Run, done: Collection[str]) -> None:
+    """Warn of files that match a pattern of an ended phase, and arrived after the phase had read its files."""
+    read: dict[tuple[str, str], set[str]] = {}  # keyed by phase and pattern; the files of all rounds and passes
+    for entry in run.journal.entries("tool"):
+        pattern, files = entry.body.get("pattern"), entry.body.get("files")
+        phase = f"{entry.address}/".split("/")[1]
+        if isinstance(pattern, str) and isinstance(files, list) and phase in done:
+            read.setdefault((phase, pattern), set()).update(files)
+    for (_, pattern), known in read.items():
+        for text in late_files(run, pattern, known):
+            run.emit(Notice(text, "warn"))
+
+
+def late_files(run: Run, pattern: str, known: Iterable[str]) -> list[str]:
+    """Return a line for each file that matches the pattern and is not `known`, the files that were read."""
+    before = set(known)
+    return [
+        f"{quote_value(name)} arrived after the files that match `{pattern}` were read, so it is ignored"
+        for name in run.store.matching(pattern)
+        if name not in before
+    ]

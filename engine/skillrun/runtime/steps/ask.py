@@ -1,8 +1,14 @@
-"""`ask`: asks the user questions, and returns the answers."""
+"""`ask`: asks the user questions, and returns the answers.
+
+With `files`, it waits for files of the user, and reports those that the run does not read: they do not match, are
+links, or arrive too late.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final, cast
 
@@ -13,10 +19,10 @@ from skillrun.questions.prepared_answers import InvalidPreparedAnswer
 from skillrun.questions.responder import QuestionSet
 from skillrun.replay import READS, Body, fingerprint_text, round_address
 from skillrun.runtime.asking.asking import CONTINUE_WITHOUT, ask_questions, pause_for_invalid_answer, record_pause
-from skillrun.runtime.asking.awaited_files import ignored_files, late_files, pattern_folder
-from skillrun.runtime.asking.forms import answer_phrases, build_question_record
+from skillrun.runtime.asking.forms import answer_phrases, build_question_record, late_files
 from skillrun.runtime.errors import StepFailed
 from skillrun.runtime.frame import Frame, StepResult
+from skillrun.runtime.run import Run
 from skillrun.store.journal_bodies import ToolBody
 from skillrun.templates.absent import Absent
 from skillrun.types.schemas import quote_value
@@ -24,6 +30,8 @@ from skillrun.types.schemas import quote_value
 SHARED_KEYS: Final = ("choices", "multiple", "other", "default", "skip")  # apply to each question of a step
 OPTIONAL_KEYS: Final = frozenset({"default", "skip", "form", "enough"})  # keys that let a question stay open
 FILES_READY: Final = "the files are there"
+MOST_ENTRIES: Final = 200  # folder entries to examine
+DEEPEST: Final = 3  # levels of folders to examine
 
 
 async def run_ask(step: Step, frame: Frame) -> StepResult:
@@ -142,3 +150,42 @@ def _warn(frame: Frame, lines: list[str]) -> None:
     for text in lines:
         frame.phase.record.warnings.append(text)
         frame.run.emit(Said(frame.phase.name, text, "warn"))
+
+
+def pattern_folder(pattern: str) -> str:
+    """Return the folder that a pattern names before its first wildcard; empty for the run folder."""
+    return re.split(r"[*?[]", pattern)[0].rpartition("/")[0]
+
+
+def ignored_files(run: Run, pattern: str, matched: Collection[str]) -> list[str]:
+    """Return a line for each ignored file or link in the pattern's folder; the line says why it is ignored."""
+    folder = pattern_folder(pattern)
+    if not folder:
+        return []
+    known = {*matched, *run.store.artifacts.list_names()}
+    lines = []
+    for name, kind in _walk(run, folder):
+        if name not in known and not any(part.startswith(".") for part in name.split("/")):
+            why = "is a link, and links are not followed" if kind == "link" else f"does not match `{pattern}`"
+            lines.append(f"{quote_value(name)} {why}, so it is ignored")
+    return lines
+
+
+def _walk(run: Run, folder: str) -> Iterator[tuple[str, str]]:
+    """Yield the name and the kind of each file and link in a folder and its subfolders, to a limited depth.
+
+    Hidden folders and the folders of other rounds are not opened.
+    """
+    left = [(folder, 1)]
+    seen = 0
+    while left:
+        name, depth = left.pop(0)
+        with suppress(OSError):
+            for leaf, kind in run.store.files.entries(name):
+                seen += 1
+                if seen > MOST_ENTRIES:
+                    return
+                if kind != "folder":
+                    yield f"{name}/{leaf}", kind
+                elif depth < DEEPEST and not re.fullmatch(r"round-\d+|\..*", leaf):
+                    left.append((f"{name}/{leaf}", depth + 1))
