@@ -322,9 +322,12 @@ async def _clarify_answers(
     if not person.attended:
         return None
     open_questions = {
-        number: with_fields(question_set.questions[number], notes=[*notes_of(question_set.questions[number]), *why])
-        for number, why in enumerate(unclear.reasons)
-        if why
+        number: with_fields(
+            question_set.questions[number],
+            notes=[*notes_of(question_set.questions[number]), *(why for _, why in reading.unclear)],
+        )
+        for number, reading in enumerate(unclear.readings)
+        if reading.unclear
     }
     questions = tuple(open_questions.values())
     given = await person.ask(
@@ -332,10 +335,9 @@ async def _clarify_answers(
     )
     if given is None:
         return None
-    answers = [settled.get(number, answer) for number, answer in enumerate(unclear.answers)]
+    answers = [settled.get(number, reading.answer) for number, reading in enumerate(unclear.readings)]
     for number, answer in zip(open_questions, given, strict=True):
-        words = unclear.words[number] if number < len(unclear.words) else ""
-        comment = "\n".join(filter(None, [answer.get("comment", ""), words]))
+        comment = "\n".join(filter(None, [answer.get("comment", ""), unclear.readings[number].words]))
         answers[number] = {**answer, "comment": comment} if comment else answer
     return CollectedAnswers(answers, unclear.notes, form)
 

@@ -21,9 +21,8 @@ from skillrun.questions.answers import (
     needs_answer,
     with_fields,
 )
-from skillrun.questions.choice_matching import is_undecided
 from skillrun.questions.form import FormAnswers, UnclearAnswers, read_form
-from skillrun.questions.phrases import Phrases
+from skillrun.questions.written_answers import Phrases
 from skillrun.runtime.run import PhaseRun, Run
 from skillrun.store.artifact_names import is_artifact_name
 from skillrun.store.clock import utc_timestamp
@@ -69,8 +68,9 @@ def read_form_state(run: Run, name: str, questions: Sequence[Question]) -> FormS
     try:
         filled = read_form(files, name, questions, answer_phrases(run))
     except UnclearAnswers as unclear:
-        why = unclear.reasons or [()] * len(questions)
-        return FormState(name, at, FormAnswers(list(unclear.answers), unclear.notes), why, unclear)
+        answers = [reading.answer for reading in unclear.readings]
+        why = [tuple(reason for _, reason in reading.unclear) for reading in unclear.readings]
+        return FormState(name, at, FormAnswers(answers, unclear.notes), why, unclear)
     return FormState(name, at, filled, [()] * len(questions))
 
 
@@ -94,7 +94,7 @@ def build_question_record(
 def _drop_undecided_words(question: Question, given: Answer, phrases: Phrases) -> Answer:
     answer = given.get("answer")
     items = answer if isinstance(answer, list) else [answer]
-    empty = [item for item in items if isinstance(item, str) and is_undecided(question, item, phrases)]
+    empty = [item for item in items if isinstance(item, str) and phrases.leaves_open(question, item)]
     if not empty or answer == default_of(question):
         return given
     comment = "\n".join(filter(None, [*empty, str(given.get("comment", ""))]))

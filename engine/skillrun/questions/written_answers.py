@@ -1,0 +1,228 @@
+"""Reads a user's ticks and text as the answer to a question. What is not plain is reported, never guessed.
+
+A choice is named by its text, its letter (`B`, `b)`, `B. On the server`) or its number. A reason may follow the name
+(`B because …`, `2) – the cheaper one`). Any other text is an answer in the user's own words where the question takes
+them. Otherwise it is reported.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Final
+
+from skillrun.questions.answers import (
+    Answer,
+    Question,
+    accepts_free_text,
+    build_answer,
+    choices_of,
+    find_choice,
+    is_multiple,
+    to_one_line,
+)
+
+OTHER_ANSWER: Final = re.compile(r"[\W_]*other[*_`\s]*(?:[:：…][*_`\s]*(?P<words>.*)|$)", re.IGNORECASE | re.DOTALL)
+_MARKS: Final = re.compile(r"[*_`\\]")
+_OUTER_MARKS: Final = " .!,;:*_`\"'()[]…“”„‘‚’«»"
+_BULLET: Final = re.compile(r"[-*+•–]\s+")
+_LABEL: Final = re.compile(r"^(?:option )?[(\[]?#?(?P<sign>[a-z]{1,2}|\d{1,3})(?:[)\].:]+ ?|$)")
+_SIGN: Final = re.compile(r"[(\[*_`\"']*(?:option\s+)?#?(?:[a-z]|(?P<number>\d{1,3}))[)\].:*_`\"']*", re.IGNORECASE)
+_LONE_LETTER: Final = re.compile(r"\(?[a-z][).]?", re.IGNORECASE)
+_LIST_SEPARATORS: Final = (r"\n", r"[\n,;/&+]|\band\b")
+_BREAK: Final = re.compile(
+    r"(?P<line>\n|(?=\(|<!--)|[)\]]\s)|(?P<comma>,\s)|(?P<mark>[:;!]\s|\s[-–—]+\s)|(?P<stop>\.\s)"
+)
+_MAX_BREAKS: Final = 50  # how many breaks are checked for the end of a choice's name
+_EXTRA_CHARACTERS: Final = 40  # characters allowed around the text of a choice: letters, marks, spaces
+_MIN_MENTION: Final = 3  # characters of a choice's text that count as a mention of it
+
+
+@dataclass(frozen=True)
+class Phrases:
+    """The phrases under `answers` in `config/skillrun.yaml`: `open` leaves a question open, `because` starts a reason
+    after a choice, and `either` makes a choice doubtful."""
+
+    open: frozenset[str] = frozenset()
+    because: re.Pattern[str] = re.compile(r"(?!)")
+    either: re.Pattern[str] = re.compile(r"(?!)")
+
+    @classmethod
+    def from_settings(cls, settings: Mapping[str, Any] | None) -> Phrases:
+        """Return the phrases that the data of `config/skillrun.yaml` lists."""
+        lists = (settings or {}).get("answers") or {}
+        return cls(
+            frozenset(normalize_phrase(str(phrase)) for phrase in lists.get("open") or []),
+            _compile_phrases(lists.get("because") or []),
+            _compile_phrases(lists.get("either") or []),
+        )
+
+    def leaves_open(self, question: Question, words: str) -> bool:
+        """Whether the words are a phrase that leaves the question open, such as `TBD` or `?`, and name no choice. With
+        more text after the phrase, they are an answer."""
+        phrase = normalize_phrase(words)
+        start = re.compile(rf"{re.escape(phrase)}(?!\w)")
+        return phrase in self.open and not any(
+            start.match(normalize_phrase(to_one_line(choice))) for choice in choices_of(question)
+        )
+
+
+def _compile_phrases(phrases: Iterable[object]) -> re.Pattern[str]:
+    longest_first = sorted(map(str, phrases), key=len, reverse=True)
+    one_of = "|".join(r"\s+".join(map(re.escape, phrase.split())) for phrase in longest_first)
+    return re.compile(rf"(?<!\w)(?:{one_of})(?!\w)" if one_of else r"(?!)", re.IGNORECASE)
+
+
+def normalize_phrase(words: str) -> str:
+    """Return the text in lower case, without surrounding marks. Of a text of marks, the first one remains."""
+    text = re.sub("[–—]", "-", " ".join(words.casefold().replace("’", "'").split()))
+    return text.strip(_OUTER_MARKS + "?-") or text[:1]
+
+
+def choice_letter(number: int) -> str:
+    """Return the letter of a choice: `A` to `Z`, then `AA` and so on."""
+    return (choice_letter(number // 26 - 1) if number >= 26 else "") + chr(ord("A") + number % 26)
+
+
+def normalize_text(text: str) -> str:
+    """Return the text in lower case, without bullets, markdown marks, and surrounding brackets and quotes."""
+    plain = " ".join(_MARKS.sub("", _BULLET.sub("", text.strip(), count=1)).split()).casefold()
+    return _LABEL.sub(r"\g<sign> ", plain, count=1).strip(_OUTER_MARKS) if plain else text.strip()
+
+
+class ChoiceNames:
+    """The notations for the choices of a question."""
+
+    def __init__(self, question: Question) -> None:
+        self.question = question
+        self.texts = [normalize_text(to_one_line(choice)) for choice in choices_of(question)]
+        self._max_length = sum(_EXTRA_CHARACTERS + 2 * len(text) for text in ["", *self.texts])
+        self._names: defaultdict[str, list[Any]] = defaultdict(list)
+        has_digits = any(re.search(r"\d", text) for text in self.texts)
+        for number, (choice, text) in enumerate(zip(choices_of(question), self.texts, strict=True)):
+            letter = choice_letter(number).casefold()
+            names = {text, letter, f"{letter} {text}"} | (set() if has_digits else {str(number + 1)})
+            for name in names - {""}:
+                self._names[name].append(choice)
+
+    def match(self, words: str) -> list[Any]:
+        """Return the choices that the words may mean, by text, letter or number. Numbers are counted from 1, and name
+        no choice if the text of any choice contains a digit."""
+        exact = find_choice(self.question, words) if words.strip() else None
+        named = self._names.get(normalize_text(words), [])
+        if exact is None:
+            return named
+        return [exact, *(choice for choice in named if choice != exact and _SIGN.fullmatch(words.strip()))]
+
+    def match_list(self, words: str) -> list[Any]:
+        """Return the choices that the words list: one, one per line, or several separated by commas. Empty if there is
+        other text."""
+        if len(words) > self._max_length:
+            return []
+        splits = [[words], *([*filter(str.strip, re.split(separator, words))] for separator in _LIST_SEPARATORS)]
+        for parts in splits:
+            meanings = [self.match(part) for part in parts]
+            if meanings and all(len(choices) == 1 for choices in meanings):
+                return [choice for place, (choice,) in enumerate(meanings) if [choice] not in meanings[:place]]
+        return []
+
+    def read(self, words: str, phrases: Phrases) -> tuple[list[Any], str]:
+        """Return the choices that the words name or start with, and the reason after them. Empty if the words are
+        other text."""
+        if choices := self.match_list(words):
+            return choices, ""
+        breaks = [(match.start(), match.lastgroup or "") for match in islice(_BREAK.finditer(words), _MAX_BREAKS)]
+        breaks += [(match.start(), "because") for match in islice(phrases.because.finditer(words), _MAX_BREAKS)]
+        if (sign := _SIGN.match(words)) and words[sign.end() :][:1].isspace():
+            breaks.append((sign.end(), "space"))
+        for end, kind in sorted(breaks, reverse=True):
+            head = words[:end].strip()
+            choices = self.match_list(head)
+            if choices and (len(choices) == 1 or is_multiple(self.question)):
+                reason = _clean_reason(words[end:])
+                if self._is_reason(head, choices, kind, reason, phrases):
+                    return choices, "" if normalize_text(reason) in self._texts_of(choices) else reason
+        return [], ""
+
+    def _texts_of(self, choices: Sequence[Any]) -> list[str]:
+        return [text for choice, text in zip(choices_of(self.question), self.texts, strict=True) if choice in choices]
+
+    def _is_reason(self, head: str, choices: Sequence[Any], kind: str, reason: str, phrases: Phrases) -> bool:
+        """Whether the text after a choice is its reason. It is not if it may continue other text (`A bit`), retracts
+        the choice (`B or C`), or mentions another choice."""
+        if phrases.because.match(reason):
+            return True
+        sign, is_closed = _SIGN.fullmatch(head), not accepts_free_text(self.question)
+        is_article = head in ("A", "I") and reason[:1].islower()
+        is_allowed = {
+            "line": True,
+            "comma": (sign is not None or is_closed) and not is_multiple(self.question),
+            "mark": sign is not None or is_closed,
+            "stop": is_closed,
+            "space": is_closed and not is_article,
+        }.get(kind, False)
+        if not is_allowed or not re.search(r"\w", reason) or reason.endswith("?") or phrases.either.match(reason):
+            return False
+        others = [number for number, choice in enumerate(choices_of(self.question)) if choice not in choices]
+        is_number = sign is not None and sign["number"] is not None
+        signs = [str(number + 1) if is_number else choice_letter(number) for number in others]
+        plain = normalize_text(reason)
+        return not (
+            set(signs) & set(re.findall(r"\w+", reason))
+            or any(len(self.texts[number]) >= _MIN_MENTION and self.texts[number] in plain for number in others)
+            or any(choice not in choices for choice in self.match(reason))
+        )
+
+
+def _clean_reason(words: str) -> str:
+    """Return the text after a choice without the marks that separate it, and without brackets around all of it."""
+    reason = words.lstrip(" \t\n)].,:;!-–—").rstrip()
+    inner = reason[1:-1]
+    return inner.strip() if reason.startswith("(") and reason.endswith(")") and "(" not in inner else reason
+
+
+def interpret_answer(
+    question: Question, ticked: Sequence[Any], other: str | None, words: str, phrases: Phrases
+) -> tuple[Answer, list[str]]:
+    """Return the answer given by the ticked choices, by `other` (the text of the box `Other`, None if it is not
+    ticked) and by the text `words`, and the reasons why it is unclear.
+
+    Text that is not an answer becomes the `comment` of the record.
+    """
+    words = words.strip()
+    written = "\n".join(filter(None, [other, words]))
+    if not ticked and phrases.leaves_open(question, written):
+        return build_answer("", comment=written), []
+    several, is_open = is_multiple(question), accepts_free_text(question)
+    if not choices_of(question):
+        return build_answer([words] if words and several else words), []
+    unclear = []
+    names = ChoiceNames(question)
+    named, reason = names.read(words, phrases)
+    picked = [*ticked, *(choice for choice in named if choice not in ticked)]
+    words = reason if named else words
+    if not named and is_open and (match := OTHER_ANSWER.fullmatch(words)) and match["words"]:
+        other, words = "\n".join(filter(None, [other, match["words"]])), ""
+    if other == "" and not named:
+        other, words = words, ""
+        unclear += [] if other else ["`Other` is ticked without any text after it"]
+    free_text = [other] if other else []
+    if words and not named and not free_text:
+        if _LONE_LETTER.fullmatch(words) or not (picked or is_open):
+            may = " or ".join(f"`{to_one_line(choice)}`" for choice in names.match(words))
+            tick = "tick one, or write `other:` before your own words" if is_open else "tick one"
+            unclear.append(
+                f"`{to_one_line(words)}` {f'may mean {may}' if may else 'is not one of the choices'}; {tick}"
+            )
+        elif is_open and (several or not picked):
+            free_text, words = [words], ""
+    answers = [*picked, *free_text]
+    if several:
+        return build_answer(answers, comment=words), unclear
+    if len(answers) > 1:
+        chosen = " and ".join(f"`{to_one_line(choice)}`" for choice in answers)
+        unclear.append(f"{chosen} are chosen, although the question takes only one answer")
+    return build_answer(answers[0] if answers else "", comment=words), unclear
