@@ -214,9 +214,9 @@ def interpret_answer(
         if _LONE_LETTER.fullmatch(words) or not (picked or is_open):
             may = " or ".join(f"`{to_one_line(choice)}`" for choice in names.match(words))
             tick = "tick one, or write `other:` before your own words" if is_open else "tick one"
-            unclear.append(
-                f"`{to_one_line(words)}` {f'may mean {may}' if may else 'is not one of the choices'}; {tick}"
-            )
+            why = f"may mean {may}" if may else "is not one of the choices"
+            unclear.append(f"`{to_one_line(words)}` {why}; {tick}")
+            words = ""
         elif is_open and (several or not picked):
             free_text, words = [words], ""
     answers = [*picked, *free_text]
