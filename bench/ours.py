@@ -24,12 +24,14 @@ from skillrun.questions.responder import open_responder
 from skillrun.runtime.inputs import validate_inputs
 from skillrun.runtime.run import Session
 from skillrun.runtime.session import resume_run, start_run
+from skillrun.store.journal import Journal
 from skillrun.store.local.local_run import LocalRun
 from skillrun.store.local.local_store import LocalStore
 from skillrun.store.outcome import Outcome
 from skillrun.store.stored_run import Store
 from skillrun.syntax.diagnostics import render_problem
-from skillrun.watch.watch_loop import evaluate_once
+from skillrun.watch.in_flight_calls import InFlightCalls
+from skillrun.watch.watch_loop import Evaluation, WatchLoop
 
 if TYPE_CHECKING:
     from skillrun.extensions.workers.commands.open_store import OpenStore
@@ -213,6 +215,14 @@ async def chain(work: Work) -> None:
 async def fan_out(work: Work) -> None:
     await warm_up(work)
     await run(work, "fan-out", FAN_OUT, work.calls)
+
+
+async def evaluate_once(session: Session, folder: LocalRun, journal: Journal, inputs: dict[str, Any]) -> Evaluation:
+    """Evaluate a run once as `dev` does, without waiting for confirmation of its calls."""
+    calls = InFlightCalls(session.gateway, journal)
+    running = await WatchLoop(folder, journal, calls).begin(session, inputs)
+    calls.gate.open()
+    return await running
 
 
 async def again(work: Work) -> None:

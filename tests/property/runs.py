@@ -10,7 +10,7 @@ import asyncio
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -24,8 +24,8 @@ from skillrun.library.roots import search_path
 from skillrun.models.catalogue import Catalogue
 from skillrun.models.messages import NULL_LISTENER, AttemptListener, ModelError, Reply, Request
 from skillrun.models.scripted import Rule, ScriptedGateway
-from skillrun.questions.answers import Answer, QuestionRecord
-from skillrun.questions.prepared_answers import RecordBuilder
+from skillrun.questions.answers import Answer
+from skillrun.questions.prepared_answers import PreparedAnswers
 from skillrun.questions.responder import QuestionSet
 from skillrun.runtime import session
 from skillrun.runtime.inputs import validate_inputs
@@ -87,26 +87,13 @@ class User:
     attended: bool
     away: bool
     resume_flags: Mapping[str, str] = field(default_factory=dict)
+    prepared: PreparedAnswers = field(default_factory=PreparedAnswers)
 
     async def ask(self, question_set: QuestionSet, *, interactive: bool = True) -> list[Answer] | None:
         await asyncio.sleep(0)
         if self.away and (not interactive or _number(question_set.key) % 3 == 0):
             return None
         return [self._answer(question_set, question) for question in question_set.questions]
-
-    def has_prepared_answers(self, question_set: QuestionSet) -> bool:
-        return False
-
-    def skip_prepared_answers(self, question_set: QuestionSet) -> None:
-        """There are no prepared answers."""
-
-    def mark_answers_used(self, address: str, questions: Sequence[Mapping[str, Any]]) -> None:
-        """There are no prepared answers."""
-
-    def note_late_answers(
-        self, question_set: QuestionSet, records: Sequence[QuestionRecord], build_record: RecordBuilder
-    ) -> None:
-        """There are no prepared answers."""
 
     def _answer(self, question_set: QuestionSet, question: Mapping[str, Any]) -> Answer:
         if str(question["id"]).startswith("keep-"):

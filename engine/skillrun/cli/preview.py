@@ -6,7 +6,7 @@ Reply lengths are taken from measurements of finished runs, or estimated.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,8 +22,8 @@ from skillrun.library.reply_sizes import ReplySize, load_reply_sizes, step_addre
 from skillrun.models.catalogue import Catalogue
 from skillrun.models.messages import NULL_LISTENER, AttemptListener, Reply, Request, Usage
 from skillrun.models.scripted import Rule, ScriptedGateway
-from skillrun.questions.answers import DEFAULT, Answer, Question, QuestionRecord, build_answer, choices_of, default_of
-from skillrun.questions.prepared_answers import PreparedAnswers, RecordBuilder
+from skillrun.questions.answers import DEFAULT, Answer, Question, build_answer, choices_of, default_of
+from skillrun.questions.prepared_answers import PreparedAnswers
 from skillrun.questions.responder import QuestionSet
 from skillrun.runtime.phase_record import UsageTotals
 from skillrun.runtime.session import simulate_run
@@ -73,20 +73,6 @@ class AutoResponder:
         with suppress(SkillrunError):  # an invalid answer is reported when the run asks the question
             answer = self.prepared.take(key, question)
         return answer or build_answer(chosen, answered_by=DEFAULT)
-
-    def has_prepared_answers(self, question_set: QuestionSet) -> bool:
-        return all(self.prepared.has_unused_answer(question_set.key, question) for question in question_set.questions)
-
-    def skip_prepared_answers(self, question_set: QuestionSet) -> None:
-        """Do nothing: a dry run does not resume."""
-
-    def mark_answers_used(self, address: str, questions: Sequence[Question]) -> None:
-        """Do nothing: a dry run does not resume."""
-
-    def note_late_answers(
-        self, question_set: QuestionSet, records: Sequence[QuestionRecord], build_record: RecordBuilder
-    ) -> None:
-        """Do nothing: a dry run does not resume."""
 
 
 @dataclass(frozen=True)

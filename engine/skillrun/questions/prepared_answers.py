@@ -8,7 +8,7 @@ answer, `{answer: …, confidence: …}`, or a list with one answer for each tim
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from collections.abc import Mapping as AbstractMapping
 from contextlib import suppress
 from pathlib import Path
@@ -93,52 +93,52 @@ class PreparedAnswers:
         except InvalidAnswer as error:
             raise InvalidPreparedAnswer(error, prepared.span, f"`{question.get('id')}` of `{key}`") from None
 
-    def skip(self, key: str, question: Question) -> None:
-        """Count a question that was asked earlier, so that a list continues with the answer after it. A single answer
-        stays available."""
-        name = self._find_key(key, question)
-        if name is not None and self._has_answer_list(name, question):
-            self._count_use(name)
-        elif name is not None:
-            self._used_keys.add(name)
+    def skip(self, key: str, questions: Iterable[Question]) -> None:
+        """Count questions whose answers are in the journal, so that a list continues with the answer after them. A
+        single answer stays available."""
+        for question in questions:
+            name = self._find_key(key, question)
+            if name is not None and self._has_answer_list(name, question):
+                self._count_use(name)
+            elif name is not None:
+                self._used_keys.add(name)
 
-    def mark_used(self, key: str, question: Question) -> None:
-        """Mark the prepared answer to a question that an earlier process asked as used."""
-        if (name := self._find_key(key, question)) is not None:
-            self._used_keys.add(name)
+    def mark_used(self, key: str, questions: Iterable[Question]) -> None:
+        """Mark the prepared answers to questions that an earlier process asked as used."""
+        self._used_keys.update(filter(None, (self._find_key(key, question) for question in questions)))
 
-    def note_late_answer(
-        self, key: str, question: Question, record: QuestionRecord, build_record: RecordBuilder
+    def note_late_answers(
+        self, key: str, questions: Iterable[Question], records: Iterable[QuestionRecord], build_record: RecordBuilder
     ) -> None:
-        """Note a prepared answer if it differs from the answer that was given in an earlier process. If the prepared
-        answer is used later, the note is dropped.
+        """Note the prepared answers that differ from the answers in `records`, which were given in an earlier process
+        and stay valid. If a prepared answer is used later, its note is dropped.
 
-        `record` has the earlier answer. `build_record` builds the record of the prepared answer.
+        `build_record` builds the record of a prepared answer.
         """
-        name = self._find_key(key, question)
-        if name is None or self._use_counts[name] or self._has_answer_list(name, question):
-            return
-        prepared = self._entries[name].whole
-        with suppress(InvalidAnswer):
-            if build_record(question, _validate_prepared_answer(prepared, question)).get("answer") == record.get(
-                "answer"
-            ):
-                return
-        earlier_answer = f"with `{_format_answer(record['answer'])}`" if "answer" in record else "and left open"
-        prepared_text = _format_answer(prepared.answer)
-        self._late_answers[name] = (
-            f"`{question.get('id')}` was answered before, {earlier_answer}, "
-            f"so the prepared `{prepared_text}` was not used"
-        )
+        for question, record in zip(questions, records, strict=True):
+            name = self._find_key(key, question)
+            if name is None or self._use_counts[name] or self._has_answer_list(name, question):
+                continue
+            prepared = self._entries[name].whole
+            with suppress(InvalidAnswer):
+                late_record = build_record(question, _validate_prepared_answer(prepared, question))
+                if late_record.get("answer") == record.get("answer"):
+                    continue
+            earlier_answer = f"with `{_format_answer(record['answer'])}`" if "answer" in record else "and left open"
+            prepared_text = _format_answer(prepared.answer)
+            self._late_answers[name] = (
+                f"`{question.get('id')}` was answered before, {earlier_answer}, "
+                f"so the prepared `{prepared_text}` was not used"
+            )
 
     def late_answers(self) -> list[str]:
         """Return a line for each prepared answer that came too late for its question."""
         return [*self._late_answers.values()]
 
-    def has_unused_answer(self, key: str, question: Question) -> bool:
-        """Whether an unused answer remains for the question."""
-        name = self._find_key(key, question)
-        return name is not None and self._next_answer(name, question) is not None
+    def has_unused_answers(self, key: str, questions: Iterable[Question]) -> bool:
+        """Whether an unused answer remains for each question."""
+        names = ((self._find_key(key, question), question) for question in questions)
+        return all(name is not None and self._next_answer(name, question) is not None for name, question in names)
 
     def _next_answer(self, name: str, question: Question) -> PreparedAnswer | None:
         answers = _answers_per_time(self._entries[name], question)

@@ -8,25 +8,23 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from shlex import quote
-from typing import Any
 
 from skillrun.questions.answers import (
     ENDED,
     GENERATED_NOTE,
     Answer,
     Question,
-    QuestionRecord,
     default_answer,
     default_of,
     needs_answer,
     with_fields,
 )
-from skillrun.questions.prepared_answers import PreparedAnswers, RecordBuilder, read_answers
+from skillrun.questions.prepared_answers import PreparedAnswers, read_answers
 from skillrun.questions.terminal import SaveProgress, Terminal, UnfinishedAnswers
 from skillrun.syntax.diagnostics import UsageError
 from skillrun.syntax.sanitizing import sanitize
@@ -101,54 +99,22 @@ class InteractiveResponder:
         """The flags, with their values, that make a resumed run answer questions as this run does."""
         return answer_flags(self.prepared.path, unattended=not self.attended)
 
-    def has_prepared_answers(self, question_set: QuestionSet) -> bool:
-        """Whether every question of the set has a prepared answer."""
-        return all(self.prepared.has_unused_answer(question_set.key, question) for question in question_set.questions)
-
-    def skip_prepared_answers(self, question_set: QuestionSet) -> None:
-        """Count questions whose answers are in the journal, so that lists of prepared answers continue after those
-        answers."""
-        for question in question_set.questions:
-            self.prepared.skip(question_set.key, question)
-
-    def mark_answers_used(self, address: str, questions: Sequence[Question]) -> None:
-        """Mark the prepared answers to questions that an earlier process asked as used. `address` is from the
-        journal."""
-        for question in questions:
-            self.prepared.mark_used(address.partition("/")[2].rpartition("@")[0], question)
-
-    def note_late_answers(
-        self, question_set: QuestionSet, records: Sequence[QuestionRecord], build_record: RecordBuilder
-    ) -> None:
-        """Note the prepared answers that differ from the earlier answers in `records`. The earlier answers stay
-        valid."""
-        for question, record in zip(question_set.questions, records, strict=True):
-            self.prepared.note_late_answer(question_set.key, question, record, build_record)
-
     def _preset_answers(self, question_set: QuestionSet) -> list[Answer | None]:
-        """Return the preset answer of each question, or None. If an answer ends the list, the questions after it get
-        ENDED."""
+        """Return the answer of each question that needs no user, or None: a prepared answer, or the default if the run
+        is unattended. If an answer ends the list, the questions after it get ENDED."""
         records: list[Answer | None] = []
         for question in question_set.questions:
             words: dict[str, object] = {question_set.enough: ENDED} if question_set.enough else {}
             full_question = with_fields(question, means={**question.get("means", {}), **words})
             required = question_set.is_required and needs_answer(question)
-            record = self._preset_answer(question_set.key, full_question, required=required)
-            if record is not None and ENDED in (record.get("answer"), *_as_list(record.get("answer"))):
+            record = self.prepared.take(question_set.key, full_question, required=required)
+            if record is None and not self.attended and default_of(question) is not None:
+                record = default_answer(question)
+            answer = record.get("answer") if record is not None else None
+            if ENDED in (answer if isinstance(answer, list) else [answer]):
                 return [*records, *([ENDED] * (len(question_set.questions) - len(records)))]
             records.append(record)
         return records
-
-    def _preset_answer(self, key: str, question: Question, *, required: bool) -> Answer | None:
-        """Return the answer that needs no user: a prepared answer, or the default if the run is unattended."""
-        record = self.prepared.take(key, question, required=required)
-        if record is None and not self.attended and default_of(question) is not None:
-            return default_answer(question)
-        return record
-
-
-def _as_list(answer: Any) -> list[Any]:
-    return answer if isinstance(answer, list) else []
 
 
 def answer_flags(answers: Path | None, *, unattended: bool) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -27,8 +27,8 @@ from skillrun.store.summary import Summary
 if TYPE_CHECKING:
     from skillrun.models.catalogue import Catalogue
     from skillrun.models.entries import ResolvedModel
-    from skillrun.questions.answers import Answer, Question, QuestionRecord
-    from skillrun.questions.prepared_answers import RecordBuilder
+    from skillrun.questions.answers import Answer
+    from skillrun.questions.prepared_answers import PreparedAnswers
     from skillrun.questions.responder import QuestionSet
 
 
@@ -53,6 +53,7 @@ class Responder(Protocol):
     """Asks the user the questions of a run."""
 
     attended: bool
+    prepared: PreparedAnswers
 
     @property
     def resume_flags(self) -> Mapping[str, str]:
@@ -62,24 +63,6 @@ class Responder(Protocol):
     async def ask(self, question_set: QuestionSet, *, interactive: bool = True) -> list[Answer] | None:
         """Return the answers; None makes the run wait. Unless `interactive`, only prepared answers and defaults are
         used."""
-        ...
-
-    def has_prepared_answers(self, question_set: QuestionSet) -> bool:
-        """Return whether each of these questions has a prepared answer."""
-        ...
-
-    def skip_prepared_answers(self, question_set: QuestionSet) -> None:
-        """Treat the prepared answers to these questions as used, because the questions were already answered."""
-        ...
-
-    def mark_answers_used(self, address: str, questions: Sequence[Question]) -> None:
-        """Do not report prepared answers to these questions as unused. An earlier process asked the questions."""
-        ...
-
-    def note_late_answers(
-        self, question_set: QuestionSet, records: Sequence[QuestionRecord], build_record: RecordBuilder
-    ) -> None:
-        """Report prepared answers that come too late: they differ from `records`, which stay in effect."""
         ...
 
 

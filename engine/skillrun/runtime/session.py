@@ -92,7 +92,8 @@ async def resume_run(session: Session, run: StoredRun, *, from_start: bool = Fal
             session, state = replace(session, reuse_reads=False), _restart_state(session, state)
         unanswered_calls = journal.pending_calls()
         for entry in journal.entries("answer"):
-            session.responder.mark_answers_used(entry.address, entry.body.get("answers") or [])
+            key = entry.address.partition("/")[2].rpartition("@")[0]
+            session.responder.prepared.mark_used(key, entry.body.get("answers") or [])
         return await _evaluate(
             session, run, journal, state, log, resumed=True, unanswered_calls=unanswered_calls, notices=notices
         )

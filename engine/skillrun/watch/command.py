@@ -10,18 +10,19 @@ from typing import Any, Final
 import click
 
 from skillrun.cli import completion
-from skillrun.cli.loading import LoadedWorkflow, load, open_library, require_workflow
+from skillrun.cli.loading import LoadedWorkflow, open_library, require_workflow
 from skillrun.cli.output import Output
 from skillrun.cli.preview import estimate_run
 from skillrun.cli.run_request import RunRequest, build_run_request
 from skillrun.cli.workflow import RESUME_PARAMETER, workflow_command
+from skillrun.definitions.definitions import Workflow
 from skillrun.library.library import Library
 from skillrun.store.local.local_store import LocalStore
 from skillrun.syntax.diagnostics import UsageError, allowed_hint, did_you_mean
 from skillrun.watch.cost_preview import DEFAULT_CALLS, DEFAULT_PRICE, CostThreshold, CostThresholdType
 from skillrun.watch.file_watcher import SETTLE_SECONDS, ChangedFiles, watch_files
 from skillrun.watch.interactive import KeyboardSession
-from skillrun.watch.session import INTERRUPTED, DevOptions, DevSession, watch_run
+from skillrun.watch.session import INTERRUPTED, DevOptions, DevSession, load_unless_errors, watch_run
 
 RERUN_HELP: Final = "Repeat this phase's calls at the start; with PHASE+, also those of later phases."
 TO_HELP: Final = "Stop after this phase."
@@ -29,6 +30,7 @@ ASK_ABOVE_HELP: Final = (
     "Ask before reruns that cost more than this, in dollars and calls: `0.50,calls=10`. Without `calls=`, the number "
     "of calls matters only if the price is unknown."
 )
+NOTHING_RUN_YET: Final = "nothing was run yet; fix the file and save it"
 EXCLUDED_OPTIONS: Final = (RESUME_PARAMETER, "dry_run", "interactive", "store", "quiet")
 """Options of a workflow's command that `dev` leaves out. `dev` resumes by itself, keeps the run in a folder, always
 previews calls, and has a key for questions."""
@@ -54,16 +56,18 @@ def dev(workflow: str, arguments: tuple[str, ...]) -> int:
     if {"-h", "--help"} & set(arguments):
         dev_command(workflow).make_context(f"skillrun dev {workflow}", list(arguments))
     try:
-        loaded = _load_valid_workflow(workflow, Output("--json" in arguments))
+        library, messages = open_library(), Output("--json" in arguments)
+        require_workflow(workflow, library)
+        loaded = load_unless_errors(workflow, library, messages, NOTHING_RUN_YET)
+        loaded = loaded or asyncio.run(_wait_for_fix(workflow, library, messages))
     except KeyboardInterrupt:
         return INTERRUPTED
     command = dev_command(workflow)
     values = command.make_context(f"skillrun dev {workflow}", list(arguments)).params
     out = Output(values["json"])
-    names, to, ask_above = values.pop("rerun"), values.pop("to"), values.pop("ask_above")
+    options = [values.pop(name) for name in ("rerun", "to", "ask_above")]
     request = build_run_request(workflow, {**values, "dry_run": False, "interactive": False}, out, loaded)
-    dev_options = DevOptions(_expand_phases(request, names), _phases_up_to(request, to), ask_above)
-    return asyncio.run(_run(request, dev_options))
+    return asyncio.run(_run(request, _dev_options(request, *options)))
 
 
 def dev_command(workflow: str) -> click.Command:
@@ -88,24 +92,6 @@ def dev_command(workflow: str) -> click.Command:
     return command
 
 
-def _load_valid_workflow(workflow: str, out: Output) -> LoadedWorkflow:
-    """Return the checked workflow; if it has errors, wait until they are fixed. Raises UsageError if it is missing."""
-    library = open_library()
-    require_workflow(workflow, library)
-    loaded = _load_unless_errors(workflow, library, out)
-    return loaded or asyncio.run(_wait_for_fix(workflow, library, out))
-
-
-def _load_unless_errors(workflow: str, library: Library, out: Output) -> LoadedWorkflow | None:
-    try:
-        return load(workflow, out, library, "nothing was run yet; fix the file and save it")
-    except click.exceptions.Exit:
-        return None
-    except UsageError as error:  # its file is missing, possibly while an editor saves it
-        out.note(f"error: {error.message}")
-        return None
-
-
 async def _wait_for_fix(workflow: str, library: Library, out: Output) -> LoadedWorkflow:
     """Watch the files and return the workflow once it has no errors."""
     changes = ChangedFiles(asyncio.get_running_loop())
@@ -118,29 +104,22 @@ async def _wait_for_fix(workflow: str, library: Library, out: Output) -> LoadedW
             paths |= changes.drain()
             out.line(f"\nsaved: {', '.join(sorted(path.name for path in paths))}")
             library = Library(library.roots, library)
-            if (loaded := _load_unless_errors(workflow, library, out)) is not None:
+            if (loaded := load_unless_errors(workflow, library, out, NOTHING_RUN_YET)) is not None:
                 return loaded
 
 
-def _expand_phases(request: RunRequest, names: Iterable[str]) -> frozenset[str]:
-    """Return the named phases; `PHASE+` includes all phases that follow it. Raises UsageError."""
-    phases: set[str] = set()
-    for name in names:
-        phase = _require_phase(request, name.removesuffix("+"))
-        phases |= {phase, *(request.loaded.program.workflow.followers(phase) if name.endswith("+") else ())}
-    return frozenset(phases)
-
-
-def _phases_up_to(request: RunRequest, name: str | None) -> frozenset[str]:
-    """Return the phase `name` and all phases that it follows; empty if `name` is None. Raises UsageError."""
-    if name is None:
-        return frozenset()
-    phase = _require_phase(request, name)
-    return request.loaded.program.workflow.ancestors(phase) | {phase}
-
-
-def _require_phase(request: RunRequest, phase: str) -> str:
+def _dev_options(request: RunRequest, rerun: Iterable[str], to: str | None, ask_above: CostThreshold) -> DevOptions:
+    """Return the options of `dev`. `PHASE+` in `rerun` includes all phases that follow it. Raises UsageError."""
     workflow = request.loaded.program.workflow
+    phases: set[str] = set()
+    for name in rerun:
+        phase = _require_phase(workflow, name.removesuffix("+"))
+        phases |= {phase, *(workflow.followers(phase) if name.endswith("+") else ())}
+    allowed = frozenset() if to is None else workflow.ancestors(_require_phase(workflow, to)) | {to}
+    return DevOptions(frozenset(phases), allowed, ask_above)
+
+
+def _require_phase(workflow: Workflow, phase: str) -> str:
     if phase not in workflow.phases:
         hint = did_you_mean(phase, workflow.phases) or allowed_hint(workflow.phases)
         raise UsageError(f"`{workflow.name}` has no phase `{phase}`", hint)

@@ -33,10 +33,11 @@ class ChangedFiles:
     def add(self, path: Path) -> None:
         """Add a path. Called from the watching thread."""
         with contextlib.suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self._add, path)
+            self._loop.call_soon_threadsafe(self.put, [path])
 
-    def _add(self, path: Path) -> None:
-        self._paths.add(path)
+    def put(self, paths: Iterable[Path]) -> None:
+        """Put files into the collection. Called from the event loop."""
+        self._paths.update(paths)
         self._any.set()
 
     async def wait_for_changes(self) -> set[Path]:
@@ -60,11 +61,6 @@ class ChangedFiles:
         except TimeoutError:
             return False
         return True
-
-    def put_back(self, paths: Iterable[Path]) -> None:
-        """Put drained files back into the collection."""
-        self._paths.update(paths)
-        self._any.set()
 
 
 def read_file_stamps(folder: Path) -> FileStamps:

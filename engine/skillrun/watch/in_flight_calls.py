@@ -43,12 +43,12 @@ class CallGate:
         """Allow the calls of this evaluation."""
         self._settled.set()
 
-    def set_paused(self, *, paused: bool) -> None:
+    def toggle_pause(self) -> None:
         """Pause or resume all calls, including allowed ones."""
-        if paused:
-            self._going.clear()
-        else:
+        if self.is_paused:
             self._going.set()
+        else:
+            self._going.clear()
 
     async def wait_until_open(self) -> None:
         self.call_waiting.set()
@@ -109,7 +109,8 @@ class InFlightCalls:
             return await asyncio.shield(call.task)
         finally:
             call.waiters -= 1
-            if not _is_cancelled():
+            task = asyncio.current_task()
+            if task is None or not task.cancelling():
                 self._in_flight.pop(key, None)  # the task that waited for the reply records it
             elif not call.is_sent:  # the call still waits for a slot at its provider
                 self._in_flight.pop(key, None)
@@ -198,8 +199,3 @@ class InFlightCalls:
             with suppress(JournalUnwritable):
                 await self._journal.record("tried", *key, {"message": OBSOLETE})
             self.on_cancel(key[0])
-
-
-def _is_cancelled() -> bool:
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0

@@ -10,6 +10,7 @@ import codecs
 import os
 import re
 import signal
+import sys
 import termios
 import time
 import tty
@@ -22,31 +23,27 @@ from skillrun.cli.answers import PartialAnswers, answer_in_terminal
 from skillrun.cli.editing import edit_file
 from skillrun.cli.formatting import count_noun, format_duration
 from skillrun.runtime.run import Rerun
-from skillrun.store.inbox import PendingQuestions, pending_questions
+from skillrun.store.inbox import pending_questions
 from skillrun.syntax.diagnostics import SkillrunError
-from skillrun.watch.evaluation_report import change_lines
 from skillrun.watch.session import DevSession
-from skillrun.watch.status_bar import StatusBar, supports_redraw
+from skillrun.watch.status_bar import StatusBar
+from skillrun.watch.watch_loop import change_lines
 
+STANDARD_INPUT: Final = 0
 FOREGROUND_POLL_SECONDS: Final = 0.5  # seconds between checks whether the process is in the foreground
 _SEQUENCE: Final = re.compile(r"\x1b(?:[\[O][0-?]*[ -/]*[@-~]?|[^\[O]?)")  # arrows, function keys, Alt with a key
 
 
 class KeyReader:
-    """Reads the keys of the terminal at `descriptor`, and calls `on_key` with each key in the event loop.
+    """Reads the keys of the terminal, and calls `on_key` with each key in the event loop.
 
     `on_suspend` is called before Ctrl-Z stops the process, and `on_resume` when the process continues.
     """
 
     def __init__(
-        self,
-        on_key: Callable[[str], None],
-        on_suspend: Callable[[], None] = lambda: None,
-        on_resume: Callable[[], None] = lambda: None,
-        descriptor: int = 0,
+        self, on_key: Callable[[str], None], on_suspend: Callable[[], None], on_resume: Callable[[], None]
     ) -> None:
         self._on_key, self._on_suspend, self._on_resume = on_key, on_suspend, on_resume
-        self._descriptor = descriptor
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._saved_mode: list[Any] | None = None  # the terminal's original mode, while the key mode is set
         self._is_released = False
@@ -85,9 +82,9 @@ class KeyReader:
             self._later = loop.call_later(FOREGROUND_POLL_SECONDS, self._enter_key_mode)
             return
         with suppress(termios.error):
-            self._saved_mode = termios.tcgetattr(self._descriptor)
-            tty.setcbreak(self._descriptor, termios.TCSANOW)
-            loop.add_reader(self._descriptor, self._on_readable)
+            self._saved_mode = termios.tcgetattr(STANDARD_INPUT)
+            tty.setcbreak(STANDARD_INPUT, termios.TCSANOW)
+            loop.add_reader(STANDARD_INPUT, self._on_readable)
 
     def _restore_mode(self) -> None:
         if self._later is not None:
@@ -96,28 +93,28 @@ class KeyReader:
         saved_mode, self._saved_mode = self._saved_mode, None
         if saved_mode is None:
             return
-        asyncio.get_running_loop().remove_reader(self._descriptor)
+        asyncio.get_running_loop().remove_reader(STANDARD_INPUT)
         with suppress(termios.error):  # the terminal is closed
-            termios.tcsetattr(self._descriptor, termios.TCSADRAIN, saved_mode)
+            termios.tcsetattr(STANDARD_INPUT, termios.TCSADRAIN, saved_mode)
 
     def _is_in_front(self) -> bool:
         try:
-            return os.tcgetpgrp(self._descriptor) == os.getpgrp()
+            return os.tcgetpgrp(STANDARD_INPUT) == os.getpgrp()
         except OSError:
             return True
 
     def _on_readable(self) -> None:
         if not self._is_in_front():
             self._saved_mode = None  # the shell has the terminal and sets its mode
-            asyncio.get_running_loop().remove_reader(self._descriptor)
+            asyncio.get_running_loop().remove_reader(STANDARD_INPUT)
             self._enter_key_mode()
             return
         try:
-            data = os.read(self._descriptor, 1024)
+            data = os.read(STANDARD_INPUT, 1024)
         except OSError:
             data = b""
         if not data:  # the terminal is closed
-            asyncio.get_running_loop().remove_reader(self._descriptor)
+            asyncio.get_running_loop().remove_reader(STANDARD_INPUT)
             return
         for key in _SEQUENCE.sub("", self._decoder.decode(data)):
             self._on_key(key)
@@ -141,7 +138,8 @@ class KeyboardSession(DevSession):
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
-        self.out = StatusBar(self.job.json, status_texts=self.status_texts, can_redraw=supports_redraw())
+        can_redraw = sys.stdout.isatty() and os.environ.get("TERM", "dumb") not in ("dumb", "unknown", "")
+        self.out = StatusBar(self.job.json, status_texts=self.status_texts, can_redraw=can_redraw)
         self.keys = KeyReader(self._on_key, self.out.erase, self.out.draw)
         self._begun: dict[str, PartialAnswers] = {}
 
@@ -198,27 +196,27 @@ class KeyboardSession(DevSession):
         if not self.waiting:
             self.out.line("no questions are waiting")
             return
-        self.run_in_background(self._run_in_terminal(partial(self._ask_questions, self.waiting[0])))
-
-    async def _ask_questions(self, waiting: PendingQuestions) -> None:
-        await answer_in_terminal(waiting, self.inbox, self.out, self._begun.setdefault(waiting.fingerprint, {}))
+        waiting = self.waiting[0]
+        given = self._begun.setdefault(waiting.fingerprint, {})
+        self.run_in_background(self._run_in_terminal(partial(answer_in_terminal, waiting, self.inbox, self.out, given)))
 
     async def _start_editing(self) -> None:
         if not (name := self._last_artifact()):
             self.out.line("no artifacts were written yet")
             return
-        self.run_in_background(self._run_in_terminal(partial(self._edit_artifact, name)))
 
-    async def _edit_artifact(self, name: str) -> None:
-        if await edit_file(self.folder.path / name):
-            self.out.line(f"\nedited: {name}")
-            self.schedule(self.start_evaluation)
+        async def edit() -> None:
+            if await edit_file(self.folder.path / name):
+                self.out.line(f"\nedited: {name}")
+                self.schedule(self.start_evaluation)
+
+        self.run_in_background(self._run_in_terminal(edit))
 
     def _last_artifact(self) -> str:
         """Return the artifact that was written last; empty if none was written."""
         return next(reversed(self.cycle.recorder.artifact_rounds), "")
 
-    async def _run_in_terminal(self, work: Callable[[], Awaitable[None]]) -> None:
+    async def _run_in_terminal(self, work: Callable[[], Awaitable[object]]) -> None:
         """Lend the terminal to a question or an editor, and hold output back until the question or editor is closed."""
         self.is_lent = True
         try:
@@ -241,7 +239,7 @@ class KeyboardSession(DevSession):
 
     async def _toggle_pause(self) -> None:
         gate = self.calls.gate
-        gate.set_paused(paused=not gate.is_paused)
+        gate.toggle_pause()
         message = "paused: no new calls are made until you press space again; calls in progress continue"
         self.out.line(message if gate.is_paused else "resumed")
 

@@ -29,11 +29,17 @@ from skillrun.store.inbox import AnswerInbox, PendingQuestions, pending_question
 from skillrun.store.local.local_run import LocalRun
 from skillrun.syntax.diagnostics import SkillrunError
 from skillrun.watch.cost_preview import CostPreview, CostThreshold, preview_cost
-from skillrun.watch.evaluation_report import change_lines, evaluation_data, event_line, summary_lines
 from skillrun.watch.file_watcher import SETTLE_SECONDS, ChangedFiles, FileStamps, read_file_stamps, watch_files
 from skillrun.watch.in_flight_calls import InFlightCalls
 from skillrun.watch.status_bar import StatusBar
-from skillrun.watch.watch_loop import Evaluation, WatchLoop
+from skillrun.watch.watch_loop import (
+    Evaluation,
+    WatchLoop,
+    change_lines,
+    evaluation_data,
+    event_line,
+    summary_lines,
+)
 
 KEEPS_LAST_VALID: Final = "still using the last valid version; fix the file and save it"
 POLL_INTERVAL: Final = 0.5  # seconds
@@ -75,6 +81,20 @@ async def watch_run(
             return await session.run()
         finally:
             await session.close()
+
+
+def load_unless_errors(
+    name: str, library: Library, out: Output, consequence: str, *, trusted: bool = False
+) -> LoadedWorkflow | None:
+    """Return the checked workflow. If it has errors, print them with their `consequence` and return None."""
+    try:
+        return load(name, out, library, consequence, trusted=trusted)
+    except click.exceptions.Exit:
+        return None
+    except SkillrunError as error:  # the workflow's file is missing, possibly while an editor saves it
+        out.note(f"error: {error.message}")
+        out.note(consequence)
+        return None
 
 
 class DevSession:
@@ -291,22 +311,19 @@ class DevSession:
         if error is not None:
             self.out.note(f"error: {error.message}")
         else:
-            self._print_evaluation(task.result(), seconds)
+            self.last = evaluation = task.result()
+            if evaluation.has_changed and not evaluation.is_first:
+                self.changed = evaluation
+                for line in change_lines(evaluation, full=False):
+                    self.out.line(line)
+            for line in summary_lines(evaluation, seconds):
+                self.out.line(line)
+            self.out.data(evaluation_data(evaluation))
         self.folder.check_lease()  # ends the session if the lease is lost
         self.waiting = pending_questions(self.events)
         self._stamps = read_file_stamps(self.folder.path)
         self._moving = None
         self.print_watching()
-
-    def _print_evaluation(self, evaluation: Evaluation, seconds: float) -> None:
-        self.last = evaluation
-        if evaluation.has_changed and not evaluation.is_first:
-            self.changed = evaluation
-            for line in change_lines(evaluation, full=False):
-                self.out.line(line)
-        for line in summary_lines(evaluation, seconds):
-            self.out.line(line)
-        self.out.data(evaluation_data(evaluation))
 
     def print_watching(self) -> None:
         self.out.line("watching for changes, Ctrl-C quits")
@@ -319,11 +336,12 @@ class DevSession:
         old_library = self.loaded.program.library
         library = Library(old_library.roots, old_library)  # unchanged files are not read again
         with self.out.hold_lines() as lines:
-            loaded = self._check_workflow(library)
+            name, trusted = self.loaded.program.workflow.name, self.job.trust_project
+            loaded = load_unless_errors(name, library, self.out, KEEPS_LAST_VALID, trusted=trusted)
             held_lines = [*lines]
             lines.clear()
         if loaded is None and await self.changes.wait_for_more(SETTLE_SECONDS):  # the editor has not finished writing
-            self.changes.put_back(paths)
+            self.changes.put(paths)
             return
         self.out.line(f"\nsaved: {', '.join(sorted(path.name for path in paths))}")
         self.out.write_lines(held_lines)
@@ -338,18 +356,6 @@ class DevSession:
             await self.calls.change_gateway(loaded.open_gateway(None, self.out.note))
         self.loaded = loaded
         await self.start_evaluation()
-
-    def _check_workflow(self, library: Library) -> LoadedWorkflow | None:
-        try:
-            return load(
-                self.loaded.program.workflow.name, self.out, library, KEEPS_LAST_VALID, trusted=self.job.trust_project
-            )
-        except click.exceptions.Exit:
-            return None
-        except SkillrunError as error:  # the workflow's file is missing, possibly while an editor saves it
-            self.out.note(f"error: {error.message}")
-            self.out.note(KEEPS_LAST_VALID)
-            return None
 
     async def check_run_folder(self) -> None:
         """Start an evaluation if an answer arrived, a form was filled in, or files were added."""

@@ -89,8 +89,3 @@ class StatusBar(Output):
         if cell_len(text) > room:
             text = set_cell_size(text, max(0, room - 1)).rstrip() + "…"
         return f"{DIM}{text}{RESET}" if text and not os.environ.get("NO_COLOR") else text
-
-
-def supports_redraw() -> bool:
-    """Whether standard output is a terminal that can redraw a line."""
-    return sys.stdout.isatty() and os.environ.get("TERM", "dumb") not in ("dumb", "unknown", "")

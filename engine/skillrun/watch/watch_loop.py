@@ -1,4 +1,4 @@
-"""Hot reload: evaluates a run repeatedly with the same journal, one evaluation at a time, and collects the changes.
+"""Hot reload: evaluates a run repeatedly with the same journal, one evaluation at a time, and reports the changes.
 
 A new evaluation cancels the current evaluation, and takes over the calls in progress.
 """
@@ -6,22 +6,46 @@ A new evaluation cancels the current evaluation, and takes over the calls in pro
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from skillrun.cli.differences import FieldDifference, json_value, text_difference, value_differences
-from skillrun.events import CallEnded, Event, Listener, PhaseStarted, Wrote
+from skillrun.cli.differences import (
+    FieldDifference,
+    field_lines,
+    json_value,
+    text_difference,
+    truncate_lines,
+    value_differences,
+)
+from skillrun.cli.formatting import NEEDS_INPUT, count_noun, format_event, status_line
+from skillrun.events import (
+    Asked,
+    CallEnded,
+    CallStarted,
+    Event,
+    Listener,
+    PhaseEnded,
+    PhaseStarted,
+    RunEnded,
+    Said,
+    Tripped,
+    WentBack,
+    Wrote,
+)
 from skillrun.runtime.run import Session
 from skillrun.runtime.session import reevaluate_run
 from skillrun.store.journal import Journal
 from skillrun.store.local.local_run import LocalRun
 from skillrun.store.outcome import Outcome
 from skillrun.store.stored_run import StoredRun
+from skillrun.syntax.diagnostics import indent_continuation
 from skillrun.watch.in_flight_calls import InFlightCalls
 
 SUMMARY: Final = "summary"
 """Replaces the step in the address of a call that summarises a phase."""
+REPEATED_EVENTS: Final = (Wrote, Said, Tripped, WentBack)
+"""Events that each evaluation prints, not only the first."""
 RoundAddress = tuple[str, int]
 """The address and round of a call."""
 
@@ -125,23 +149,20 @@ class WatchLoop:
             return evaluation
         await self.calls.finish_evaluation()
         texts = artifact_texts(self.folder, self.journal)
-        evaluation.differences = artifact_differences(self._texts, texts)
-        evaluation.replies = reply_differences(self._replies, recorder.replies)
-        evaluation.artifact_rounds, evaluation.round = (
-            recorder.artifact_rounds,
-            max(recorder.phase_rounds.values(), default=1),
-        )
+        evaluation.differences = {
+            name: text_difference(self._texts.get(name, ""), texts.get(name, ""))
+            for name in sorted(self._texts.keys() | texts.keys())
+            if self._texts.get(name, "") != texts.get(name, "")
+        }
+        evaluation.replies = [
+            _reply_difference(place, self._replies[place], text)
+            for place, text in recorder.replies.items()
+            if self._replies.get(place, text) != text
+        ]
+        evaluation.artifact_rounds = recorder.artifact_rounds
+        evaluation.round = max(recorder.phase_rounds.values(), default=1)
         self._texts, self._replies, self._is_first = texts, recorder.replies, False
         return evaluation
-
-
-async def evaluate_once(session: Session, folder: LocalRun, journal: Journal, inputs: dict[str, Any]) -> Evaluation:
-    """Evaluate a run once, without waiting for confirmation of its calls."""
-    calls = InFlightCalls(session.gateway, journal)
-    loop = WatchLoop(folder, journal, calls)
-    running = await loop.begin(session, inputs)
-    calls.gate.open()
-    return await running
 
 
 def artifact_texts(run: StoredRun, journal: Journal) -> dict[str, str]:
@@ -150,25 +171,75 @@ def artifact_texts(run: StoredRun, journal: Journal) -> dict[str, str]:
     return {name: ledger.text(name) or "" for name in ledger.list_names()}
 
 
-def artifact_differences(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, list[str]]:
-    """Return the lines of a unified diff for each changed artifact."""
-    return {
-        name: text_difference(before.get(name, ""), after.get(name, ""))
-        for name in sorted(before.keys() | after.keys())
-        if before.get(name, "") != after.get(name, "")
-    }
-
-
-def reply_differences(before: Mapping[RoundAddress, str], after: Mapping[RoundAddress, str]) -> list[ReplyDifference]:
-    """Return the differences between replies at the same address and round, in call order."""
-    return [
-        _reply_difference(place, before[place], text)
-        for place, text in after.items()
-        if before.get(place, text) != text
-    ]
-
-
 def _reply_difference(place: RoundAddress, before: str, after: str) -> ReplyDifference:
     old, new = json_value(before), json_value(after)
     fields = None if old is None or new is None else list(value_differences(old, new))
     return ReplyDifference(*place, text_difference(before, after), fields)
+
+
+# reports of evaluations
+
+
+def event_line(event: Event, *, is_first: bool, round_number: int) -> str:
+    """Return the line of an event; empty if it is not shown. `round_number` is the round of the event's phase."""
+    if isinstance(event, CallStarted):
+        return "" if is_first else f"calling {event.address}{_round_suffix(round_number)}"
+    if isinstance(event, RunEnded) or not (is_first or isinstance(event, REPEATED_EVENTS)):
+        return ""
+    if isinstance(event, Asked) or (isinstance(event, PhaseEnded) and event.status == NEEDS_INPUT):
+        return ""  # the summary lists each waiting question
+    return format_event({**event.to_dict(), "resumed": False})
+
+
+def change_lines(evaluation: Evaluation, *, full: bool) -> Iterator[str]:
+    """Yield the differences of artifacts and replies. Replies with the difference of an artifact are left out."""
+    for name, lines in evaluation.differences.items():
+        yield f"changed: {name}{_round_suffix(evaluation.artifact_rounds.get(name, 1))}"
+        yield from truncate_lines(lines, full=full)
+    for reply in evaluation.replies:
+        if reply.lines not in evaluation.differences.values():
+            yield f"changed: the reply of {reply.address}{_round_suffix(reply.round)}"
+            lines = reply.lines
+            if reply.fields is not None:
+                lines = [line for field_ in reply.fields for line in field_lines(field_, full=full)]
+                lines = lines or ["the same values in a different notation"]
+            yield from truncate_lines(lines, full=full)
+
+
+def summary_lines(evaluation: Evaluation, seconds: float) -> Iterator[str]:
+    """Yield the outcome, the counts, and the next step after a failure."""
+    outcome = evaluation.outcome
+    round_note = f", in round {evaluation.round}" if evaluation.round > 1 else ""
+    took = f"{seconds:.2f} s{round_note}"
+    yield (
+        f"{status_line(outcome.status, outcome.reason)} {f'({took})' if outcome.reason else f'in {took}'}; "
+        f"calls: {evaluation.reused} reused, {len(evaluation.new_calls)} made; "
+        f"{count_noun(len(evaluation.differences), 'artifact')} changed"
+    )
+    if outcome.status == "failed":
+        yield f"next: {indent_continuation(str(outcome.next_step))}"
+
+
+def evaluation_data(evaluation: Evaluation) -> dict[str, Any]:
+    outcome = evaluation.outcome
+    return {
+        "status": outcome.status,
+        "reason": outcome.reason,
+        "reused": evaluation.reused,
+        "asked": evaluation.new_calls,
+        "changed": sorted(evaluation.differences),
+        "changes": evaluation.differences,
+        "replies": [
+            {
+                "address": reply.address,
+                "round": reply.round,
+                "difference": reply.lines,
+                "fields": [field_._asdict() for field_ in reply.fields] if reply.fields is not None else None,
+            }
+            for reply in evaluation.replies
+        ],
+    }
+
+
+def _round_suffix(number: int) -> str:
+    return f" (round {number})" if number > 1 else ""

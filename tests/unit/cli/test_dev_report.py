@@ -3,7 +3,7 @@
 import pytest
 
 from skillrun.events import Asked, PhaseEnded
-from skillrun.watch.evaluation_report import event_line
+from skillrun.watch.watch_loop import event_line
 
 
 @pytest.mark.finding("NC12")

@@ -84,7 +84,7 @@ def test_only_questions_without_a_prepared_answer_are_asked_in_the_terminal(tmp_
 
 def test_a_list_of_answers_continues_after_the_answers_in_the_journal(tmp_path: Path) -> None:
     responder = open_responder(unattended=True, answers=answers_file(tmp_path, "setup/first: [rapid, standard]"))
-    responder.skip_prepared_answers(question_set(MODE))
+    responder.prepared.skip("setup/first", [MODE])
     assert answer(responder, MODE) == [{"answer": "standard", "answered_by": "prepared"}]
 
 

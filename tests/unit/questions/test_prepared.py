@@ -89,7 +89,7 @@ def test_the_address_of_a_step_precedes_the_id_of_a_question(tmp_path: Path) -> 
 
 def test_a_list_continues_after_questions_that_are_already_answered(tmp_path: Path) -> None:
     answers = read_prepared(tmp_path, "mode: [rapid, standard]")
-    answers.skip("a", MODE)
+    answers.skip("a", [MODE])
     assert answers.take("a", MODE) == {**PREPARED, "answer": "standard"}
 
 

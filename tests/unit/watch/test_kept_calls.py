@@ -71,11 +71,11 @@ def test_no_call_is_sent_before_the_gate_opens_or_while_it_is_paused() -> None:
     async def test(model: SlowModel, _: MemoryJournal, calls: InFlightCalls) -> None:
         task = await start_call(calls, "w/p/s/m/1.1")
         assert (calls.gate.call_waiting.is_set(), model.addresses) == (True, [])
-        calls.gate.set_paused(paused=True)
+        calls.gate.toggle_pause()
         calls.gate.open()
         await run_pending_tasks()
         assert model.addresses == []
-        calls.gate.set_paused(paused=False)
+        calls.gate.toggle_pause()
         await run_pending_tasks()
         assert model.addresses == ["w/p/s/m/1.1"]
         model.replies["w/p/s/m/1.1"].set_result("so")

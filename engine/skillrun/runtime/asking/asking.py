@@ -113,20 +113,22 @@ async def ask_questions(  # noqa: PLR0913 (options of one list of questions)
     name = run.store.artifacts.name(form) if form is not None else None
     where, fingerprint = round_address(address, frame.phase.round_path), fingerprint_questions(questions)
     request = QuestionRequest(frame, question_set, name, pause, where, fingerprint)
-    is_skipped = is_optional and not person.attended and not person.has_prepared_answers(question_set)
+    is_skipped = (
+        is_optional and not person.attended and not person.prepared.has_unused_answers(question_set.key, questions)
+    )
     if is_skipped and run.replay.find(ASKS, where, fingerprint) is None:
         return {"answers": []}
     try:
         result = await run.replay.once(ASKS, where, fingerprint, partial(_ask, request))
         body = result.body
         if result.is_replayed:
-            person.skip_prepared_answers(question_set)
+            person.prepared.skip(question_set.key, questions)
             body = await _apply_form_edits(request, cast(AnswerBody, body))
     except InvalidPreparedAnswer as unfit:
         raise pause_for_invalid_answer(unfit) from None
     if result.is_replayed:
         read = partial(build_question_record, phrases=answer_phrases(run), is_required=is_required)
-        person.note_late_answers(question_set, body["answers"], read)
+        person.prepared.note_late_answers(question_set.key, questions, body["answers"], read)
     run.emit(Answered(where, frame.phase.name, tuple(body["answers"]), replayed=result.is_replayed))
     if not result.is_replayed:
         emit_choice_estimate(run, frame.phase.name, body["answers"])
@@ -159,7 +161,7 @@ async def _ask(request: QuestionRequest) -> Body:
     given = await inbox.run_until_arrival(request.address, request.fingerprint, collect)
     if given is None:
         arrived = inbox.answers(request.address, request.fingerprint, question_set.questions)
-        run.session.responder.skip_prepared_answers(question_set)
+        run.session.responder.prepared.skip(question_set.key, question_set.questions)
         given = CollectedAnswers(arrived, form=_read_form(request))
     answers = list(given.answers)
     if given.form is not None:  # where the form has no answer, use the one given in the terminal before a pause
