@@ -22,7 +22,7 @@ from skillrun.models.messages import NULL_LISTENER, AttemptListener, ModelError,
 from skillrun.models.scripted import ScriptedGateway
 from skillrun.questions.responder import open_responder
 from skillrun.runtime.inputs import validate_inputs
-from skillrun.runtime.run import Session
+from skillrun.runtime.run import RunOptions, Services, Session
 from skillrun.runtime.session import resume_run, start_run
 from skillrun.store.journal import Journal
 from skillrun.store.local.local_run import LocalRun
@@ -143,15 +143,8 @@ def check_project(project: Path) -> Program:
 def session_of(work: Work, program: Program) -> Session:
     models = program.library.config("models")
     assert models is not None
-    return Session(
-        program,
-        Catalogue.from_config(models.data),
-        FakeModel(work),
-        open_responder(unattended=True),
-        project=program.library.roots[0].path,
-        override="scripted:bench",
-        budget=UNLIMITED,
-    )
+    services = Services(Catalogue.from_config(models.data), FakeModel(work), open_responder(unattended=True))
+    return Session(program, services, RunOptions(program.library.roots[0].path, "scripted:bench", UNLIMITED))
 
 
 async def run(work: Work, phase: str, text: str, members: int = 1, name: str = NAME) -> Session:
@@ -219,7 +212,7 @@ async def fan_out(work: Work) -> None:
 
 async def evaluate_once(session: Session, folder: LocalRun, journal: Journal, inputs: dict[str, Any]) -> Evaluation:
     """Evaluate a run once as `dev` does, without waiting for confirmation of its calls."""
-    calls = InFlightCalls(session.gateway, journal)
+    calls = InFlightCalls(session.services.gateway, journal)
     running = await WatchLoop(folder, journal, calls).begin(session, inputs)
     calls.gate.open()
     return await running
@@ -250,13 +243,13 @@ async def dev(work: Work) -> None:
     """A save that changes no prompt: check and evaluate the workflow again, with the journal."""
     first = await run(work, "chain", CHAIN)
     call_count = len(work.asked)
-    path = first.project / "workflows" / "bench.md"
+    path = first.options.project / "workflows" / "bench.md"
     path.write_text(path.read_text(encoding="utf-8") + "A line of help.\n", encoding="utf-8")
     folder = LocalRun(runs(work) / NAME)
     with folder.lease.hold():
         journal = folder.open_journal()
         work.start()
-        session = session_of(work, check_project(first.project))
+        session = session_of(work, check_project(first.options.project))
         result = await evaluate_once(session, folder, journal, inputs_of(work, session.program, 1))
         work.stop()
         journal.close()

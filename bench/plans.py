@@ -30,7 +30,7 @@ from skillrun.models.messages import NULL_LISTENER, AttemptListener, Gateway, Re
 from skillrun.models.scripted import WORDS, ScriptedGateway
 from skillrun.questions.responder import open_responder
 from skillrun.runtime.inputs import validate_inputs
-from skillrun.runtime.run import Session
+from skillrun.runtime.run import RunOptions, Services, Session
 from skillrun.runtime.session import start_run
 from skillrun.scoring.compaction import estimate_tokens
 from skillrun.store.local.local_store import LocalStore
@@ -103,9 +103,8 @@ async def plan(mode: str, seed: int, folder: Path, *, embedded: bool) -> dict[st
     events: list[Event] = []
     (folder / "decisions.yaml").write_text(DECISIONS, encoding="utf-8")
     responder = open_responder(unattended=True, answers=folder / "decisions.yaml" if workflow == "plan" else None)
-    session = Session(
-        program, catalogue, gateway, responder, [events.append], project=folder, override=model, budget=UNLIMITED
-    )
+    services = Services(catalogue, gateway, responder, [events.append])
+    session = Session(program, services, RunOptions(folder, model, UNLIMITED))
     inputs, _ = validate_inputs(program, values)
     started = time.monotonic()
     try:

@@ -25,6 +25,7 @@ from skillrun.models.messages import NULL_LISTENER, AttemptListener, Gateway, Re
 from skillrun.models.scripted import Rule, ScriptedGateway
 from skillrun.questions.responder import open_responder
 from skillrun.runtime.inputs import validate_inputs
+from skillrun.runtime.run import RunOptions
 from skillrun.runtime.session import start_run
 from skillrun.store.frontmatter import as_yaml
 from skillrun.store.local.local_store import LocalStore
@@ -99,9 +100,9 @@ async def record(folder: Path, model: str = "") -> Recording:
         name = loaded.catalogue.resolve(model, os.environ).model if model else ""
         gateway = RecordedGateway(script.rules if script is not None else (), live, name)
         session = loaded.build_session(gateway, open_responder(unattended=True))
-        chosen = replace(session, project=folder, override=MODEL, explicit_inputs=("repo",))
+        session.options = RunOptions(folder, MODEL, explicit_inputs=("repo",))
         try:
-            outcome = await start_run(chosen, inputs, LocalStore(folder / "runs"), RUN)
+            outcome = await start_run(session, inputs, LocalStore(folder / "runs"), RUN)
         finally:
             if live is not None:
                 await live.close()

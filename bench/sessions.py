@@ -27,7 +27,7 @@ from skillrun.models.messages import NULL_LISTENER, AttemptListener, Gateway, Re
 from skillrun.models.scripted import Rule, ScriptedGateway
 from skillrun.questions.responder import open_responder
 from skillrun.runtime.inputs import validate_inputs
-from skillrun.runtime.run import Session
+from skillrun.runtime.run import RunOptions, Services, Session
 from skillrun.runtime.session import start_run
 from skillrun.store.frontmatter import from_frontmatter
 from skillrun.store.local.local_store import LocalStore
@@ -100,9 +100,8 @@ async def session(kind: str, seed: int, folder: Path, model: Gateway | None = No
     responder = open_responder(unattended=True, answers=folder / "answers.yaml")
     events: list[Event] = []
     override = "scripted:bench" if model else "embedded"
-    setting = Session(
-        program, catalogue, gateway, responder, [events.append], project=folder, override=override, budget=UNLIMITED
-    )
+    services = Services(catalogue, gateway, responder, [events.append])
+    setting = Session(program, services, RunOptions(folder, override, UNLIMITED))
     inputs, _ = validate_inputs(program, {"question": QUESTION, "specialists": list(MEMBERS), "session": kind})
     started = time.monotonic()
     try:

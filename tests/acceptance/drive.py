@@ -26,7 +26,7 @@ from skillrun.models.scripted import Rule, ScriptedGateway
 from skillrun.questions.responder import open_responder
 from skillrun.runtime import session
 from skillrun.runtime.inputs import validate_inputs
-from skillrun.runtime.run import Session
+from skillrun.runtime.run import RunOptions, Services, Session
 from skillrun.store import checkpoints
 from skillrun.store.local.journal import SqliteJournal
 from skillrun.store.local.local_store import LocalStore
@@ -93,14 +93,8 @@ class Driver:
 
     async def _run(self, runs: Path) -> int:
         gateway = LoggingGateway(self.job["script"], runs / "calls.log")
-        settings = Session(
-            self.program,
-            self.catalogue,
-            gateway,
-            open_responder(unattended=True),
-            project=self.project,
-            override="scripted:x",
-        )
+        services = Services(self.catalogue, gateway, open_responder(unattended=True))
+        settings = Session(self.program, services, RunOptions(self.project, "scripted:x"))
         if (runs / NAME / "state.md").exists():
             return (await session.resume_run(settings, LocalStore(runs).open_run(NAME))).exit_code
         inputs, _ = validate_inputs(self.program, self.job["inputs"])

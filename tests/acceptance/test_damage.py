@@ -17,7 +17,7 @@ from skillrun.models.catalogue import Catalogue
 from skillrun.models.scripted import Rule, ScriptedGateway
 from skillrun.questions.responder import open_responder
 from skillrun.runtime import session
-from skillrun.runtime.run import Session
+from skillrun.runtime.run import RunOptions, Services, Session
 from skillrun.store.local.local_run import LocalRun
 from skillrun.store.outcome import Outcome
 from tests.acceptance.conftest import Call, Make
@@ -195,9 +195,8 @@ class Dev:
         assert models is not None
         responder = open_responder(unattended=True, answers=self.answers if self.answers.exists() else None)
         gateway = ScriptedGateway(Rule(**rule) for rule in script)
-        run_session = Session(
-            program, Catalogue.from_config(models.data), gateway, responder, project=self.folder, override="scripted:x"
-        )
+        services = Services(Catalogue.from_config(models.data), gateway, responder)
+        run_session = Session(program, services, RunOptions(self.folder, "scripted:x"))
         folder = LocalRun(self.run)
         with folder.lease.hold(), closing(folder.open_or_create_journal()) as journal:
             return asyncio.run(session.reevaluate_run(run_session, folder, journal, {}))

@@ -16,7 +16,7 @@ from skillrun.models.catalogue import Catalogue
 from skillrun.models.scripted import Rule, ScriptedGateway
 from skillrun.questions.responder import open_responder
 from skillrun.runtime import session
-from skillrun.runtime.run import Session
+from skillrun.runtime.run import RunOptions, Services, Session
 from skillrun.store.local.local_store import LocalStore
 from skillrun.store.outcome import Outcome
 from skillrun.syntax.diagnostics import render_problem
@@ -100,9 +100,8 @@ def run(project: Path, steps: list[str], box: Any, *, phase: str = "", after: st
         gateway = ScriptedGateway([Rule("*/odd/*", data={"box": box})])
         responder = open_responder(unattended=True)
         catalogue = Catalogue.from_config(models.data)
-        configuration = Session(
-            program, catalogue, gateway, responder, project=project, override="scripted:x", listeners=(record_message,)
-        )
+        services = Services(catalogue, gateway, responder, (record_message,))
+        configuration = Session(program, services, RunOptions(project, "scripted:x"))
         return await session.start_run(configuration, {}, LocalStore(project / "runs"), "run")
 
     return asyncio.run(execute()), messages

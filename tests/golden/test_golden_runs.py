@@ -19,7 +19,7 @@ from skillrun.models.catalogue import Catalogue
 from skillrun.models.scripted import ScriptedGateway
 from skillrun.questions.responder import open_responder
 from skillrun.runtime import session
-from skillrun.runtime.run import Session
+from skillrun.runtime.run import RunOptions, Services, Session
 from skillrun.store.journal import Kind
 from skillrun.store.local.journal import read_journal
 from skillrun.store.local.local_files import open_run_data
@@ -105,9 +105,8 @@ def test_a_reevaluation_from_the_start_makes_no_calls(name: str, project: Path, 
             fill_in(run)
     program, catalogue = program_of(project)
     gateway = ScriptedGateway()
-    setting = Session(
-        program, catalogue, gateway, open_responder(unattended=True), project=project, override="scripted:default"
-    )
+    services = Services(catalogue, gateway, open_responder(unattended=True))
+    setting = Session(program, services, RunOptions(project, "scripted:default"))
     before = describe(run)
     folder = LocalRun(run)
     with folder.lease.hold(), closing(folder.open_journal()) as journal:

@@ -29,7 +29,7 @@ from skillrun.questions.prepared_answers import PreparedAnswers
 from skillrun.questions.responder import QuestionSet
 from skillrun.runtime import session
 from skillrun.runtime.inputs import validate_inputs
-from skillrun.runtime.run import Session
+from skillrun.runtime.run import Rerun, RunOptions, Services, Session
 from skillrun.store import checkpoints
 from skillrun.store.frontmatter import from_frontmatter
 from skillrun.store.journal import Journal
@@ -189,8 +189,8 @@ class Project:
             command = "resume"
 
     async def _process(self, command: str, runs: Path, model: Model, user: User) -> Outcome:
-        setting = Session(self.program, self.catalogue, model, user, project=self.project, override="scripted:x")
-        setting.reuse_reads = command != "reevaluate"
+        options = RunOptions(self.project, "scripted:x", rerun=Rerun(reads=command == "reevaluate"))
+        setting = Session(self.program, Services(self.catalogue, model, user), options)
         if command == "resume":
             return await session.resume_run(setting, LocalStore(runs).open_run(NAME))
         if command == "start":

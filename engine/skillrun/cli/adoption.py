@@ -6,7 +6,6 @@ The records of the run are kept in both cases.
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from typing import Final
 
 import click
@@ -37,7 +36,8 @@ def resolve_adopt_option(
 
     Raises SkillrunError if a decision is required and the user cannot be asked.
     """
-    session = replace(loaded.build_session(ScriptedGateway(), AutoResponder()), adopt=adopt)
+    session = loaded.build_session(ScriptedGateway(), AutoResponder())
+    session.options.adopt = adopt
     claims = foreign_claims(session, run) if adopt is None else None
     if claims is None or not claims.has_claims:
         return adopt

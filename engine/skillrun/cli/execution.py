@@ -50,17 +50,18 @@ def execute(request: RunRequest, out: Output) -> int:
     unused_replies: list[str] = []
 
     async def start_session(session: Session) -> Outcome:
-        chosen = replace(
-            session,
-            override=request.model,
+        session.options = replace(
+            session.options,
+            model=request.model,
             budget=request.budget,
             estimate=estimate,
             explicit_inputs=request.explicit_inputs,
             share=request.share,
         )
-        outcome = await start_run(chosen, inputs, runs, name)
-        if isinstance(session.gateway, ScriptedGateway) and outcome.status == "completed":
-            unused_replies.extend(dict.fromkeys(session.gateway.unused_addresses()))
+        outcome = await start_run(session, inputs, runs, name)
+        gateway = session.services.gateway
+        if isinstance(gateway, ScriptedGateway) and outcome.status == "completed":
+            unused_replies.extend(dict.fromkeys(gateway.unused_addresses()))
         return outcome
 
     try:
@@ -119,11 +120,12 @@ def execute_session(
             try:
                 cache = cache_folder() if script is None else None  # with a script no provider is called
                 observed = observe_gateway(gateway, listeners, display.line) if script is None else gateway
-                session = loaded.build_session(observed, responder, display.on_event, cache)
+                session = loaded.build_session(observed, responder, cache=cache)
                 if isinstance(gateway, ScriptedGateway) and script is not None:
-                    session = replace(session, command_flags=script.command_flags, on_replayed=gateway.on_replayed)
-                observers = [calls.on_event, *(each.on_event for each in listeners)]
-                session = replace(session, listeners=[*session.listeners, *observers])
+                    session.options.command_flags = script.command_flags
+                    session.services.on_replayed = gateway.on_replayed
+                observers = [display.on_event, calls.on_event, *(each.on_event for each in listeners)]
+                session.services.listeners = observers
                 outcomes.append(await start(session))
             finally:
                 close_listeners(listeners, display.line)

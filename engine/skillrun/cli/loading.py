@@ -107,19 +107,11 @@ class LoadedWorkflow:
         self, gateway: Gateway, responder: Responder, listener: Listener | None = None, cache: Path | None = None
     ) -> Session:
         """Return the session for a run. Without a `cache`, no list of models is requested from a provider."""
-        from skillrun.runtime.run import Session
+        from skillrun.runtime.run import RunOptions, Services, Session
 
         listeners = [listener] if listener is not None else []
-        return Session(
-            self.program,
-            self.catalogue,
-            gateway,
-            responder,
-            listeners,
-            os.environ,
-            project=self.project,
-            cache=cache,
-        )
+        services = Services(self.catalogue, gateway, responder, listeners, os.environ, cache)
+        return Session(self.program, services, RunOptions(self.project))
 
     def copy_for_thread(self) -> Self:
         """Return a copy with its own lookups, for use in another thread."""

@@ -26,9 +26,11 @@ from skillrun.questions.answers import DEFAULT, Answer, Question, build_answer, 
 from skillrun.questions.prepared_answers import PreparedAnswers
 from skillrun.questions.responder import QuestionSet
 from skillrun.runtime.phase_record import UsageTotals
+from skillrun.runtime.run import RunOptions, Simulation
 from skillrun.runtime.session import simulate_run
 from skillrun.runtime.summaries import TIER
 from skillrun.scoring.compaction import estimate_tokens
+from skillrun.store.memory import MemoryFiles
 from skillrun.store.outcome import Outcome
 from skillrun.structured_output.trailing_record import find_last_block
 from skillrun.syntax.diagnostics import SkillrunError
@@ -173,15 +175,10 @@ async def preview_run(
     expected = ExpectedSizes.from_program(loaded.program)
     padding = expected if skips_jumps else ExpectedSizes({}, ReplySize(0))
     gateway = PaddedScriptedGateway(padding, script, price=loaded.catalogue.price)
-    session = replace(
-        loaded.build_session(gateway, responder or AutoResponder(), on_event),
-        override=override,
-        explicit_inputs=typed,
-        ignore_gotos=skips_jumps,
-        runs=runs,
-        sizes=expected.by_step,
-    )
-    outcome = await simulate_run(session, inputs)
+    session = loaded.build_session(gateway, responder or AutoResponder(), on_event)
+    simulation = Simulation(expected.by_step, ignore_gotos=skips_jumps)
+    session.options = RunOptions(loaded.project, override, explicit_inputs=typed, simulation=simulation)
+    outcome = await simulate_run(session, inputs, files=MemoryFiles(runs=runs))
     addresses = loaded.catalogue.provider_locations(models.values())
     turns: Counter[str] = Counter()
     for address, request in gateway.calls:

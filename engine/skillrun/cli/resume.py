@@ -163,8 +163,8 @@ def resume_from_request(request: ResumeRequest, workflow: str = "") -> int:
         )
 
     async def resume_session(session: Session) -> Outcome:
-        chosen = replace(session, budget=request.budget, share=request.share, adopt=adopt)
-        return await sessions.resume_run(chosen, run, from_start=from_start)
+        session.options = replace(session.options, budget=request.budget, share=request.share, adopt=adopt)
+        return await sessions.resume_run(session, run, from_start=from_start)
 
     return execute_session(loaded, answer_options, resume_session, runs, name, script, out, is_resumed=True)
 
@@ -206,7 +206,9 @@ def _changed_since(library: Library, state: State) -> list[str]:
 
 def _preview_session(loaded: LoadedWorkflow, *, adopt: bool | None) -> Session:
     """Return a session that calls no model."""
-    return replace(loaded.build_session(ScriptedGateway(), AutoResponder()), adopt=adopt)
+    session = loaded.build_session(ScriptedGateway(), AutoResponder())
+    session.options.adopt = adopt
+    return session
 
 
 def _migrate_run(run: LocalRun, library: Library, out: Output, *, preview: bool) -> None:

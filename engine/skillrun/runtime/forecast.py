@@ -14,7 +14,7 @@ from skillrun.events import (
     WentBack,
 )
 from skillrun.models.scripted import Rule, ScriptedGateway
-from skillrun.runtime.run import Session
+from skillrun.runtime.run import Session, Simulation
 from skillrun.runtime.session import simulate_run
 from skillrun.store.stored_run import StoredRun
 
@@ -70,14 +70,19 @@ async def forecast_calls(
         elif isinstance(event, CallEnded) and event.replayed:
             reused.add((event.address, event.text))
         elif isinstance(event, CallEnded):
-            simulated_session.ignore_gotos = True
+            simulation.ignore_gotos = True
             step, first = event.address.rsplit("/", 2)[0], event.address.endswith("/1.1")
             certain = event.phase in sure and guessed.setdefault(event.phase, step) == step and first
             tokens, again = event.usage.get("input", 0), event.address in known
             calls.append(PredictedCall(event.address, event.phase, event.model, tokens, event.price, again, certain))
 
-    gateway = ScriptedGateway([replace(rule, delay=0) for rule in rules], price=session.catalogue.price)
-    simulated_session = replace(session, gateway=gateway, listeners=[listen], reuse_reads=not from_start)
+    gateway = ScriptedGateway([replace(rule, delay=0) for rule in rules], price=session.services.catalogue.price)
+    simulation = Simulation()
+    simulated_session = replace(
+        session,
+        services=replace(session.services, gateway=gateway, listeners=[listen]),
+        options=replace(session.options, simulation=simulation),
+    )
     with closing(run.read_only_journal()) as journal:
         known.update(entry.address for entry in journal.entries("reply"))
     await simulate_run(simulated_session, {}, base=run, from_start=from_start)

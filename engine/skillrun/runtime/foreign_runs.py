@@ -21,21 +21,26 @@ FOREIGN_RUN: Final = "this run folder is from another source, or from an older v
 def foreign_claims(session: Session, run: StoredRun) -> Claims | None:
     """Return the settings that a run folder from another source contains; None for a folder of this user."""
     state = run.state()
-    if run.is_sealed(session.program, state, session.project):
+    if run.is_sealed(session.program, state, session.options.project):
         return None
-    return find_claims(session.program, state, session.catalogue, session.environ, session.project)
+    return _find_claims(session, state)
+
+
+def _find_claims(session: Session, state: State) -> Claims:
+    services = session.services
+    return find_claims(session.program, state, services.catalogue, services.environ, session.options.project)
 
 
 def check_adoption_decision(session: Session, run: StoredRun) -> None:
     """Raise SkillrunError if the user must first decide whether to keep the settings of a foreign run folder."""
-    claims = foreign_claims(session, run) if session.adopt is None else None
+    claims = foreign_claims(session, run) if session.options.adopt is None else None
     if claims is not None and claims.has_claims:
         raise_undecided_error(session, run, claims)
 
 
 def raise_undecided_error(session: Session, run: StoredRun, claims: Claims) -> NoReturn:
     """Raise SkillrunError, which lists the settings and the commands with which the user decides about them."""
-    typed = f"skillrun resume {run.command_argument(session.project)}"
+    typed = f"skillrun resume {run.command_argument(session.options.project)}"
     other = f"or {CHANGE_INPUT_HINT}" if claims.paths else f"`{typed} --no-adopt` uses this project's settings"
     raise SkillrunError(format_claims(claims), f"`{typed} --adopt` keeps these settings, {other}")
 
@@ -52,18 +57,18 @@ def apply_foreign_state(session: Session, state: State) -> list[str]:
 
     Changes the state in place. Raises SkillrunError.
     """
-    if session.adopt:
-        state.project = str(session.project)
+    if session.options.adopt:
+        state.project = str(session.options.project)
         return [f"{FOREIGN_RUN}; its settings were kept"]
-    claims = find_claims(session.program, state, session.catalogue, session.environ, session.project)
-    revoke_claims(state, session.program, claims, session.project)
+    claims = _find_claims(session, state)
+    revoke_claims(state, session.program, claims, session.options.project)
     return [f"{FOREIGN_RUN}; it uses this project, its budget and its models"]
 
 
 def effective_state(session: Session, run: StoredRun) -> State:
     """Return the state with which a run resumes. A foreign state is adopted or restricted. Raises SkillrunError."""
     state = run.state()
-    if not run.is_sealed(session.program, state, session.project):
+    if not run.is_sealed(session.program, state, session.options.project):
         apply_foreign_state(session, state)
     return state
 
@@ -73,7 +78,7 @@ def is_shared(session: Session) -> bool:
     config = session.program.library.config("skillrun")
     own = [root.path for root in session.program.library.roots if root.name == "user"]
     layers = config.layers if config is not None else ()
-    return session.share or any(
+    return session.options.share or any(
         to_plain(layer).get("share") is True
         for layer in layers
         for root in own

@@ -51,7 +51,7 @@ SEQUENTIAL: Final = "sequential"
 async def run_workflow(run: Run, *, resumed: bool = False) -> Outcome:
     """Run until the workflow ends or waits for the user. Return the outcome, which is also recorded in `state.md`."""
     workflow = run.program.workflow
-    flags = {**run.session.responder.resume_flags, **run.session.command_flags}
+    flags = {**run.services.responder.resume_flags, **run.options.command_flags}
     run.state.status = "running"
     run.emit(
         RunStarted(
@@ -126,7 +126,7 @@ async def run_phase(run: Run, use: PhaseUse, previous: PhaseRun | None = None) -
             try:
                 try:
                     for step in phase.phase.steps:
-                        phase.checkpoint = step.id or step.verb
+                        phase.record.checkpoint = step.id or step.verb
                         await run_step(step, frame)
                 except GoToPhase as going:
                     back = going
@@ -205,7 +205,7 @@ async def _handle_failure(use: PhaseUse, phase: PhaseRun, frame: Frame, failure:
     try:
         with failure_in_scope(frame, failure):
             if use.otherwise is not None:
-                phase.checkpoint = use.otherwise.id or use.otherwise.verb
+                phase.record.checkpoint = use.otherwise.id or use.otherwise.verb
                 await run_step(use.otherwise, frame)
     except GoToPhase as going:
         back = going
@@ -371,7 +371,7 @@ async def apply_breaker(frame: Frame, breaker: str, address: str, reason: str, *
         return ""
     if then in (SEQUENTIAL, "ask"):
         frame.phase.attempts.permanent_failures.clear()  # a sequential or user-approved retry may succeed
-        frame.run.refusals.clear()
+        frame.run.evaluation.refusals.clear()
     if then == "ask" and await offer_retry(frame, address, reason, limit, can_continue=can_continue):
         breakers.record_success(breaker)
         return TRY_AGAIN
@@ -379,7 +379,7 @@ async def apply_breaker(frame: Frame, breaker: str, address: str, reason: str, *
 
 
 def _refuse_in_dry_run(step: Step, frame: Frame) -> None:
-    if frame.run.session.is_dry_run:
+    if frame.run.replay.is_dry_run:
         for effect in verbs.VERBS[step.verb].effects:
             refuse_in_dry_run(effect, frame.at(step))
 

@@ -124,6 +124,8 @@ class PhaseRecord:
     dropped_counts: dict[str, int] = field(default_factory=dict)  # keyed by address: dropped values
     step_records: dict[str, StepRecords] = field(default_factory=dict)  # one entry for all passes and items
     prompts: Prompts = field(default_factory=Prompts)
+    checkpoint: str = ""  # the step that started last
+    branch_label: str = ""  # in a branch: the label of its `each` item
 
     def degrade(self, reason: str) -> None:
         """Record a reason why the phase is degraded."""

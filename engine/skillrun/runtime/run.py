@@ -1,4 +1,4 @@
-"""The data of one evaluation: the session, the run, and each open phase."""
+"""The data of one evaluation: its services and options, the run, and each open phase."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from skillrun.checker.program import Program
 from skillrun.definitions.definitions import Phase
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Rerun:
-    """A request to send calls again. `places` are phases (`draft`) or steps (`draft/words`).
+    """What is done again although the journal has its result. `places` are phases (`draft`) or steps (`draft/words`).
 
     An interrupted evaluation keeps it, so that the next one sends only the remaining calls.
     """
@@ -42,6 +42,8 @@ class Rerun:
     places: Collection[str] = ()
     called_addresses: set[str] = field(default_factory=set)
     """The addresses of the calls that were sent since the rerun was requested."""
+    reads: bool = False
+    """Whether files of the project are read again."""
 
     def is_pending(self, address: str) -> bool:
         """Return whether the call at this address is to be sent again, and has not been."""
@@ -71,104 +73,159 @@ def _nothing(_address: str, _request: Request, _outcomes: Outcomes) -> None:
 
 
 @dataclass
-class Session:
-    """The environment and the options of a run."""
+class Services:
+    """What a run uses of its surroundings."""
 
-    program: Program
     catalogue: Catalogue
     gateway: Gateway
     responder: Responder
     listeners: Iterable[Listener] = ()
     environ: Mapping[str, str] = field(default_factory=dict)
-    project: Path = field(default_factory=Path.cwd)
-    runs: Path | None = None  # the folder from which a simulation in memory reads other runs
-    override: str = ""
-    budget: Mapping[str, float] = field(default_factory=dict)
-    cache: Path | None = None
-    reuse_reads: bool = True
-    is_dry_run: bool = False  # no command is executed
-    estimate: Mapping[str, Any] | None = None
-    sizes: Mapping[str, ReplySize] = field(default_factory=dict)  # keyed by step: the size of a generated reply
-    ignore_gotos: bool = False  # skip `goto` steps, because generated replies do not show whether a real run goes back
-    explicit_inputs: Collection[str] = ()  # inputs that the user gave explicitly
-    rerun: Rerun = field(default_factory=Rerun)  # calls to send again, although the journal has a reply
-    only_phases: Collection[str] = ()  # the phases that may start; all of them if empty
-    share: bool = False  # other users may read the files of a new run
-    handle_signals: bool = True  # SIGINT and SIGTERM end the run
-    defer_saves: bool = False  # after the first save, do not save the state until a call is sent
-    command_flags: Mapping[str, str] = field(default_factory=dict)  # flags for `resume` that select the same models
+    cache: Path | None = None  # has the lists of models of the providers; None: no list is requested
     on_replayed: Callable[[str, Request, Outcomes], None] = _nothing  # called for each replayed call
+    handle_signals: bool = True  # SIGINT and SIGTERM end the run
+
+
+@dataclass
+class Simulation:
+    """A run in memory, with generated replies. No command is executed."""
+
+    sizes: Mapping[str, ReplySize] = field(default_factory=dict)  # keyed by step: the size of a generated reply
+    ignore_gotos: bool = False  # generated replies do not show whether a real run goes back
+
+
+@dataclass
+class RunOptions:
+    """What the user has chosen for a run."""
+
+    project: Path = field(default_factory=Path.cwd)
+    model: str = ""  # used for every call, instead of the configured models
+    budget: Mapping[str, float] = field(default_factory=dict)
+    estimate: Mapping[str, Any] | None = None
+    explicit_inputs: Collection[str] = ()  # inputs that the user gave explicitly
+    only_phases: Collection[str] = ()  # the phases that may start; all of them if empty
+    rerun: Rerun = field(default_factory=Rerun)
+    share: bool = False  # other users may read the files of a new run
     adopt: bool | None = None  # whether a run folder from another source keeps its settings; None: undecided
+    command_flags: Mapping[str, str] = field(default_factory=dict)  # flags for `resume` that select the same models
+    simulation: Simulation | None = None
+
+
+@dataclass
+class Session:
+    """A program, and what it is run with."""
+
+    program: Program
+    services: Services
+    options: RunOptions = field(default_factory=RunOptions)
+
+
+@dataclass
+class StateSaver:
+    """How `state.md` is written."""
+
+    log: list[str]
+    key: bytes | None = None  # seals the state; None: the state is not sealed
+    pending: Literal["all", "first", "none"] = "all"
+    """Which saves of a running workflow are made before a call is sent.
+
+    Resuming from the first state evaluates all phases again, which costs nothing, since no call was sent.
+    """
+
+
+@dataclass
+class EvaluationState:
+    """What has happened in one evaluation, which includes its inline workflows."""
+
+    resolved: dict[str, ResolvedModel] = field(default_factory=dict)  # keyed by the name of a model or tier
+    latest_prompts: dict[str, str] = field(default_factory=dict)  # keyed by address: latest fingerprint
+    counted_calls: set[tuple[str, str]] = field(default_factory=set)  # address, fingerprint
+    refusals: dict[str, ModelError] = field(default_factory=dict)  # keyed by model: the latest refusal
+    responsive_models: set[str] = field(default_factory=set)  # the models that have replied
+    reported_folders: set[str] = field(default_factory=set)  # readable folders already reported to the user
+    has_warned_of_outlines: bool = False  # whether the user knows that source files have no outlines
 
 
 @dataclass
 class Run:
-    """One evaluation of a program over a journal."""
+    """One evaluation of a program over a journal, or of an inline workflow in it."""
 
-    name: str
     session: Session
-    program: Program
     store: RunData
     journal: Journal
     events: EventStream
     state: State
-    log: list[str]
     budget: RunBudget
-    voided_attempts: Mapping[str, Mapping[int, int]] = field(default_factory=dict)  # keyed by request, then round
-    resolved: dict[str, ResolvedModel] = field(default_factory=dict)  # keyed by the name of a model or tier
+    saver: StateSaver
+    evaluation: EvaluationState = field(default_factory=EvaluationState)
     lost_phases: set[str] = field(default_factory=set)  # ended phases without a usable summary
     inline_address: str = ""  # the address of the step that runs this workflow inside another run
     parent_phase: PhaseRun | None = None  # the phase that contains the step at `inline_address`
-    reported_folders: set[str] = field(default_factory=set)  # readable folders already reported to the user
-    has_warned_of_outlines: bool = False  # whether the user knows that source files have no outlines
-    latest_prompts: dict[str, str] = field(default_factory=dict)  # keyed by address: latest fingerprint
-    counted_calls: set[tuple[str, str]] = field(default_factory=set)  # address, fingerprint
-    refusals: dict[str, ModelError] = field(default_factory=dict)  # keyed by model: the latest refusal
-    responsive_models: set[str] = field(default_factory=set)  # the models that have replied in this evaluation
-    key: bytes | None = None  # the key that seals the state; None: the state is not sealed
-    has_sent: bool = False  # whether this evaluation has sent a call
-    has_saved: bool = False
+
+    @property
+    def name(self) -> str:
+        return self.store.name
+
+    @property
+    def program(self) -> Program:
+        return self.session.program
+
+    @property
+    def services(self) -> Services:
+        return self.session.services
+
+    @property
+    def options(self) -> RunOptions:
+        return self.session.options
 
     @cached_property
     def replay(self) -> Replay:
         """The replay that makes, or finds in the journal, every request of this evaluation to the outside."""
-        return Replay(self.journal, self._is_repeated, self.session.is_dry_run)
+        return Replay(self.journal, self._is_repeated, self.options.simulation is not None)
 
     def _is_repeated(self, effect: Effect, address: str) -> bool:
-        if effect == CALLS:
-            return self.session.rerun.is_pending(address)
-        return effect == READS and not self.session.reuse_reads
+        rerun = self.options.rerun
+        return rerun.is_pending(address) if effect == CALLS else effect == READS and rerun.reads
+
+    @cached_property
+    def voided_attempts(self) -> Mapping[str, Mapping[int, int]]:
+        """How many attempts of each request no longer count, keyed by the round in which the run failed."""
+        counts: dict[str, dict[int, int]] = {}
+        for entry in self.journal.entries("void"):
+            number = entry.body["round"]
+            for key, count in entry.body["tries"].items():
+                counts.setdefault(key, {})[number] = max(count, counts.get(key, {}).get(number, 0))
+        return counts
 
     def resolve_model(self, name: str) -> ResolvedModel:
         """Return the model that a name means in this run, and pin it.
 
         The meaning of a pinned name never changes. A new pin is saved before the first call to its model.
         """
-        if name not in self.resolved:
-            session, pinned = self.session, self.state.models.get(name, "")
-            override = "" if pinned else session.override or self.state.override
-            if pinned or session.cache is None:
-                self.resolved[name] = session.catalogue.resolve(pinned or name, session.environ, override)
+        resolved = self.evaluation.resolved
+        if name not in resolved:
+            services, pinned = self.services, self.state.models.get(name, "")
+            override = "" if pinned else self.options.model or self.state.override
+            if pinned or services.cache is None:
+                resolved[name] = services.catalogue.resolve(pinned or name, services.environ, override)
             else:
-                self.resolved[name] = session.catalogue.resolve_from_cache(
-                    name, session.environ, session.cache, override
-                )
+                resolved[name] = services.catalogue.resolve_from_cache(name, services.environ, services.cache, override)
             if not pinned:
-                self.state.models[name] = self.resolved[name].model
+                self.state.models[name] = resolved[name].model
                 self.outermost.save()
-        return self.resolved[name]
+        return resolved[name]
 
     async def pin_models(self, names: Iterable[str]) -> None:
         """Pin the names that are not pinned yet. Their models are looked up in the providers' model lists."""
-        session, models = self.session, self.state.models
+        services, models = self.services, self.state.models
         for name in names:
-            if name not in models and session.cache is not None:
-                override = session.override or self.state.override
-                resolved = await session.catalogue.resolve_live(name, session.environ, session.cache, override)
+            if name not in models and services.cache is not None:
+                override = self.options.model or self.state.override
+                resolved = await services.catalogue.resolve_live(name, services.environ, services.cache, override)
                 if name not in models:  # another branch of the run may have pinned it meanwhile
                     models[name] = resolved.model
                     self.outermost.save()
-                    if resolved.why and name not in session.catalogue.tiers:
+                    if resolved.why and name not in services.catalogue.tiers:
                         self.emit(Notice(f"{name}: {resolved.model} ({resolved.why})"))
             self.resolve_model(name)
 
@@ -184,25 +241,20 @@ class Run:
         )
 
     def save(self) -> None:
-        """Write `state.md`. Do nothing for an inline workflow.
-
-        With deferred saves, the first state stays in the file until a call is sent. Resuming from this state evaluates
-        all phases again, which costs nothing, since no call was sent.
-        """
-        late = self.session.defer_saves and self.has_saved and not self.has_sent and self.state.status == "running"
-        if not self.inline_address and not late:
-            self.has_saved = True
-            switches = self.features(self.state.state).values()
-            self.state.features = {switch.name: "on" if switch.on else f"off, {switch.because}" for switch in switches}
-            self.state.seal = compute_seal(self.program, self.state, self.key) if self.key is not None else ""
-            self.store.state.write(self.state, self.log)
+        """Write `state.md`. Do nothing for an inline workflow."""
+        saver, state = self.saver, self.state
+        if not self.inline_address and not (saver.pending == "none" and state.status == "running"):
+            saver.pending = "none" if saver.pending == "first" else saver.pending
+            switches = self.features(state.state).values()
+            state.features = {switch.name: "on" if switch.on else f"off, {switch.because}" for switch in switches}
+            state.seal = compute_seal(self.program, state, saver.key) if saver.key is not None else ""
+            self.store.state.write(state, saver.log)
 
     def begin_sending(self) -> None:
-        """Note that a call is about to be sent. From the first call on, saves are not deferred."""
-        if not self.has_sent:
-            self.has_sent = True
-            if self.session.defer_saves:
-                self.save()
+        """Note that a call is about to be sent. From the first call on, every save is made."""
+        if self.saver.pending != "all":
+            self.saver.pending = "all"
+            self.save()
 
     def features(self, state: Mapping[str, Any]) -> dict[str, Feature]:
         """Return the feature switches, keyed by name, for the mode that the state sets."""
@@ -243,9 +295,6 @@ class PhaseRun:
 
     run: Run
     name: str
-    phase: Phase
-    round: int
-    state: dict[str, object]
     names: dict[str, Any]
     breakers: Breakers
     prior: PriorPhases
@@ -253,10 +302,22 @@ class PhaseRun:
     attempts: Attempts = field(default_factory=Attempts)
     prompt_cache: PromptCache = field(default_factory=PromptCache)
     each_progress: dict[str, Any] = field(default_factory=dict)  # keyed by the address of an `each`
-    branch_label: str = ""  # in a branch: the label of its `each` item
-    checkpoint: str = ""  # the step that started last
     is_reentry: bool = False  # an earlier process ended here to wait for the user
     fallback_depth: int = 0  # how many fallbacks the phase and the active steps have
+
+    @property
+    def phase(self) -> Phase:
+        return self.run.program.phases[self.name]
+
+    @property
+    def round(self) -> int:
+        return self.run.state.round
+
+    @property
+    def state(self) -> dict[str, object]:
+        """The state as the phase has changed it."""
+        state: dict[str, object] = self.names["state"]
+        return state
 
     def address(self) -> str:
         return (
@@ -310,11 +371,11 @@ class PhaseRun:
     def count_replay(self, address: str, request: Request, reply: Reply) -> None:
         """Count a call whose reply is in the journal. The call was paid for in this round or in an earlier one."""
         fingerprint = request.fingerprint()
-        again = (address, fingerprint) in self.run.counted_calls
+        again = (address, fingerprint) in self.run.evaluation.counted_calls
         if not again and self.round_fields():
             sent = self.run.journal.find("sent", address, fingerprint) or {}
             again = _order(sent.get("round", "1")) < _order(self.round_path)
-        self.run.counted_calls.add((address, fingerprint))
+        self.run.evaluation.counted_calls.add((address, fingerprint))
         if again:
             self.record.usage += UsageTotals(replayed=1)
         else:
@@ -339,7 +400,7 @@ class PhaseRun:
 
     def warn(self, text: str) -> None:
         """Record a warning for the summary, and show it to the user. An equal warning is ignored."""
-        text = f"{self.branch_label}: {text}" if self.branch_label else text
+        text = f"{self.record.branch_label}: {text}" if self.record.branch_label else text
         if text not in self.record.warnings:
             self.record.warnings.append(text)
             self.run.emit(Said(self.name, text, "warn"))

@@ -176,7 +176,7 @@ class Schedule:
 
     def _is_selected(self, name: str) -> bool:
         """Return whether a phase was selected for this evaluation. Phases of an inline workflow always are."""
-        only = self.run.session.only_phases
+        only = self.run.options.only_phases
         return not only or self.run.inline_address != "" or name in only
 
     def _parallel(self) -> bool:
@@ -199,7 +199,9 @@ class Schedule:
         else:
             self.incomplete_results[name] = result
         if not run.inline_address:
-            run.log.append(f"{utc_timestamp()} {name}: {result.status}{f' ({result.reason})' if result.reason else ''}")
+            run.saver.log.append(
+                f"{utc_timestamp()} {name}: {result.status}{f' ({result.reason})' if result.reason else ''}"
+            )
         self._save()
 
     def go_back(self) -> bool:
@@ -229,7 +231,7 @@ class Schedule:
         run.emit(WentBack(source, target, run.state.round))
         emit_goto_estimate(run, source, [name for name in order if name not in self.done])
         if not run.inline_address:
-            run.log.append(f"{utc_timestamp()} round {run.state.round}: back from {source} to {target}")
+            run.saver.log.append(f"{utc_timestamp()} round {run.state.round}: back from {source} to {target}")
         self._save()
 
     def _finish_move(self) -> None:
@@ -307,7 +309,7 @@ def record_outcome(run: Run, outcome: Outcome, flags: Mapping[str, str]) -> Outc
         outcome = _outcome_of_failed_save(outcome, error if isinstance(error, SkillrunError) else file_error(error))
         with suppress(OSError, SkillrunError):  # the file may be writable, and must not show another status
             _save_outcome(run, outcome)
-    run_name = run.store.command_argument(run.session.project)
+    run_name = run.store.command_argument(run.options.project)
     next_step_text = outcome.next_step.render(run_name, flags)
     run.emit(RunEnded(run.name, outcome.status, outcome.reason, total_usage(run).to_dict(), next_step_text))
     return replace(outcome, next_step=NextStep.of(next_step_text))
@@ -324,7 +326,7 @@ def _save_outcome(run: Run, outcome: Outcome) -> None:
     if outcome.status == "completed":
         run.store.prune()
     run.state.status, run.state.reason = outcome.status, outcome.reason
-    run.log.append(f"{utc_timestamp()} {outcome.status}{f': {outcome.reason}' if outcome.reason else ''}")
+    run.saver.log.append(f"{utc_timestamp()} {outcome.status}{f': {outcome.reason}' if outcome.reason else ''}")
     run.save()
 
 

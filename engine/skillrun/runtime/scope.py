@@ -80,9 +80,6 @@ def open_phase(run: Run, use: PhaseUse, previous: PhaseRun | None = None) -> Pha
     phase = PhaseRun(
         run,
         use.name,
-        run.program.phases[use.name],
-        run.state.round,
-        state,
         names,
         breakers,
         PriorPhases(prior, asked, UsageTotals.from_summaries(over)),
@@ -140,8 +137,8 @@ def base_values(run: Run, state: dict[str, object]) -> dict[str, Any]:
         "answers": [],
         "started_at": run.state.started_at,
         "environment": run.state.environment,
-        "window": min(run.resolve_model(name).window for name in run.session.catalogue.tiers),
-        "models": {name: run.state.models[name] for name in run.session.catalogue.tiers if name in run.state.models},
+        "window": min(run.resolve_model(name).window for name in run.services.catalogue.tiers),
+        "models": {name: run.state.models[name] for name in run.services.catalogue.tiers if name in run.state.models},
     }
     if run.state.estimate is not None:
         names["estimate"] = dict(run.state.estimate)

@@ -24,7 +24,7 @@ from skillrun.library.settings import load_budget
 from skillrun.runtime.foreign_runs import apply_foreign_state, check_adoption_decision, is_shared
 from skillrun.runtime.inputs import path_inputs
 from skillrun.runtime.interpreter import run_workflow
-from skillrun.runtime.run import Run, Session
+from skillrun.runtime.run import Run, Session, Simulation, StateSaver
 from skillrun.runtime.run_budget import RunBudget
 from skillrun.runtime.state_migration import file_hashes, migrate_state
 from skillrun.store.base_journal import REUSED_SUFFIX
@@ -59,13 +59,13 @@ async def start_run(session: Session, inputs: Mapping[str, object], runs: Store,
                 f"{run.location} has a journal, but its {STATE} is missing",
                 f"restore {STATE}, or choose another `--name`",
             )
-        return await _evaluate(session, run, journal, state, [], resumed=False)
+        return await _evaluate(session, run, journal, state, StateSaver([]), resumed=False)
 
 
 def _check_new(session: Session, run: StoredRun) -> None:
     """Raise UsageError if the run exists already."""
     if run.has_state:
-        command = RESUME_RUN.render(run.command_argument(session.project), recorded_flags(run.events()))
+        command = RESUME_RUN.render(run.command_argument(session.options.project), recorded_flags(run.events()))
         raise UsageError(f"the run `{run.name}` already exists", f"{command}, or choose another `--name`")
 
 
@@ -81,27 +81,34 @@ async def resume_run(session: Session, run: StoredRun, *, from_start: bool = Fal
     with run.lease.hold(), closing(run.open_journal()) as journal:
         store = run.data(journal)
         written, _ = store.state.read()
-        sealed = run.is_sealed(session.program, written, session.project)
+        sealed = run.is_sealed(session.program, written, session.options.project)
         state, log, changes = await migrate_state(session.program, store)
         notices = changes if sealed else [*changes, *apply_foreign_state(session, state)]
         if sealed:
             state.project = _project(session, run, state)
         state.share = state.share or is_shared(session)
-        state.budget = {**state.budget, **session.budget}
+        state.budget = {**state.budget, **session.options.budget}
         if from_start:
-            session, state = replace(session, reuse_reads=False), _restart_state(session, state)
+            session, state = _repeat_reads(session), _restart_state(session, state)
         unanswered_calls = journal.pending_calls()
         for entry in journal.entries("answer"):
             key = entry.address.partition("/")[2].rpartition("@")[0]
-            session.responder.prepared.mark_used(key, entry.body.get("answers") or [])
+            session.services.responder.prepared.mark_used(key, entry.body.get("answers") or [])
+        saver = StateSaver(log)
         return await _evaluate(
-            session, run, journal, state, log, resumed=True, unanswered_calls=unanswered_calls, notices=notices
+            session, run, journal, state, saver, resumed=True, unanswered_calls=unanswered_calls, notices=notices
         )
+
+
+def _repeat_reads(session: Session) -> Session:
+    rerun = replace(session.options.rerun, reads=True)
+    return replace(session, options=replace(session.options, rerun=rerun))
 
 
 def _restart_state(session: Session, state: State) -> State:
     """Return the state for a restart at the first phase. Inputs, models and budget stay as they are in `state`."""
-    fresh = initial_state(replace(session, override=state.override, explicit_inputs=state.typed), state.inputs)
+    options = replace(session.options, model=state.override, explicit_inputs=state.typed)
+    fresh = initial_state(replace(session, options=options), state.inputs)
     kept = ("started_at", "environment", "models", "budget", "project", "share", "estimate")
     return replace(fresh, **{name: getattr(state, name) for name in kept}, going={"again": "from the start"})
 
@@ -112,7 +119,7 @@ async def reevaluate_run(session: Session, run: StoredRun, journal: Journal, inp
     The caller holds the run's lock, and closes the journal. A run without a state is a new run.
     """
     state, log = _initial_state_and_log(session, run, inputs)
-    return await _evaluate(session, run, journal, state, log, resumed=True)
+    return await _evaluate(session, run, journal, state, StateSaver(log, pending="first"), resumed=True)
 
 
 def _initial_state_and_log(session: Session, run: StoredRun, inputs: Mapping[str, object]) -> tuple[State, list[str]]:
@@ -122,7 +129,7 @@ def _initial_state_and_log(session: Session, run: StoredRun, inputs: Mapping[str
     if run.has_state:
         state, log = run.data().state.read()
         fresh.started_at, fresh.environment, fresh.estimate = state.started_at, state.environment, state.estimate
-        if run.is_sealed(session.program, state, session.project):
+        if run.is_sealed(session.program, state, session.options.project):
             fresh.models = dict(_pins_still_valid(session, state.models))
     fresh.going = {"again": "from the start"}
     return fresh, log[-100:]
@@ -136,20 +143,26 @@ def _pins_still_valid(session: Session, pinned: Mapping[str, str]) -> Iterator[t
     """
     for name, model in pinned.items():
         with contextlib.suppress(SkillrunError):  # the name no longer means anything
-            if session.catalogue.can_resolve_to(name, model, session.environ, session.override):
+            if session.services.catalogue.can_resolve_to(name, model, session.services.environ, session.options.model):
                 yield name, model
 
 
 async def simulate_reevaluation(session: Session, stored: StoredRun, inputs: Mapping[str, object]) -> Outcome:
     """Simulate `reevaluate_run` in memory, and return the outcome. Works while another process holds the run."""
-    session = replace(session, is_dry_run=True)
-    files, journal = MemoryFiles(runs=session.runs), stored.journal_snapshot()
+    files, journal = MemoryFiles(), stored.journal_snapshot()
     stored.copy_files(files)
     state, log = _initial_state_and_log(session, stored, inputs)
+    return await _simulate(session, RunData(files, journal), journal, state, log, resumed=True)
+
+
+async def _simulate(
+    session: Session, store: RunData, journal: Journal, state: State, log: list[str], *, resumed: bool
+) -> Outcome:
     state.budget = {}
-    run = _build_run(session, RunData(files, journal), journal, state, log)
+    options = replace(session.options, simulation=session.options.simulation or Simulation())
+    run = _build_run(replace(session, options=options), store, journal, state, StateSaver(log))
     await _pin(run)
-    return await run_workflow(run, resumed=True)
+    return await run_workflow(run, resumed=resumed)
 
 
 async def simulate_run(
@@ -167,24 +180,21 @@ async def simulate_run(
     If `base` is given, simulate that it resumes, over its journal; `from_start` has the same meaning as in
     `resume_run`. If not, simulate a new run, which begins with `state`, if given, and journals its calls in `journal`.
     """
-    session = replace(session, is_dry_run=True)
-    files, journal = files or MemoryFiles(runs=session.runs), journal or MemoryJournal()
+    files, journal = files or MemoryFiles(), journal or MemoryJournal()
     if base is not None:
         base.copy_files(files)
         journal = base.read_only_journal()
         store = RunData(files, journal)
         written, _ = store.state.read()
         state, log, _ = await migrate_state(session.program, store)
-        if not base.is_sealed(session.program, written, session.project):
-            apply_foreign_state(replace(session, adopt=bool(session.adopt)), state)
+        if not base.is_sealed(session.program, written, session.options.project):
+            options = replace(session.options, adopt=bool(session.options.adopt))
+            apply_foreign_state(replace(session, options=options), state)
         if from_start:
-            state = _restart_state(session, state)
+            session, state = _repeat_reads(session), _restart_state(session, state)
     else:
         store, state, log = RunData(files, journal), state or initial_state(session, inputs), []
-    state.budget = {}
-    simulated_run = _build_run(session, store, journal, state, log)
-    await _pin(simulated_run)
-    return await run_workflow(simulated_run, resumed=base is not None)
+    return await _simulate(session, store, journal, state, log, resumed=base is not None)
 
 
 def _project(session: Session, run: StoredRun, state: State) -> str:
@@ -192,9 +202,8 @@ def _project(session: Session, run: StoredRun, state: State) -> str:
 
     The latter is returned if it stores the run, or if the project in which the run started is missing.
     """
-    return (
-        str(session.project) if run.belongs_to(session.project) or not Path(state.project).is_dir() else state.project
-    )
+    project = session.options.project
+    return str(project) if run.belongs_to(project) or not Path(state.project).is_dir() else state.project
 
 
 def initial_state(session: Session, inputs: Mapping[str, object]) -> State:
@@ -207,14 +216,14 @@ def initial_state(session: Session, inputs: Mapping[str, object]) -> State:
         started_at=utc_timestamp(),
         inputs=dict(inputs),
         state=values,
-        environment=environment(session.environ),
+        environment=environment(session.services.environ),
         files=file_hashes(program),
-        budget={**load_budget(program.library), **session.budget},
-        project=str(session.project),
-        override=session.override,
+        budget={**load_budget(program.library), **session.options.budget},
+        project=str(session.options.project),
+        override=session.options.model,
         share=is_shared(session),
-        estimate=dict(session.estimate) if session.estimate is not None else None,
-        typed=[field.name for field in path_inputs(program.workflow) if field.name in session.explicit_inputs],
+        estimate=dict(session.options.estimate) if session.options.estimate is not None else None,
+        typed=[field.name for field in path_inputs(program.workflow) if field.name in session.options.explicit_inputs],
     )
 
 
@@ -230,7 +239,7 @@ async def _evaluate(
     stored: StoredRun,
     journal: Journal,
     state: State,
-    log: list[str],
+    saver: StateSaver,
     *,
     resumed: bool,
     unanswered_calls: Iterable[tuple[str, str]] = (),
@@ -238,7 +247,8 @@ async def _evaluate(
 ) -> Outcome:
     """Evaluate the run, and write its transcript. The journal has no reply to `unanswered_calls`, which were sent."""
     transcript = stored.open_transcript()
-    run = _build_run(session, stored.data(journal, shared=state.share), journal, state, log, transcript.write_event)
+    data = stored.data(journal, shared=state.share)
+    run = _build_run(session, data, journal, state, saver, transcript.write_event)
     try:
         notices = [*filter(None, [journal.warning]), *notices]
         for text in (*_load_sealing_key(run, stored), *notices):
@@ -249,7 +259,7 @@ async def _evaluate(
         for address, fingerprint in unanswered_calls:
             await _warn_of_unanswered_call(run, address, fingerprint)
         await _pin(run)
-        with _cancel_on_signal() if session.handle_signals else contextlib.nullcontext():
+        with _cancel_on_signal() if session.services.handle_signals else contextlib.nullcontext():
             return await run_workflow(run, resumed=resumed)
     finally:
         await _record_reused_prompts(run)
@@ -263,11 +273,12 @@ async def _record_reused_prompts(run: Run) -> None:
 
     The reused prompt then counts as the current prompt of the call.
     """
-    again = [
-        place for place in run.latest_prompts.items() if run.journal.latest_fingerprint(place[0]) not in ("", place[1])
+    notes = [
+        run.journal.record("note", f"{address}{REUSED_SUFFIX}", prompt, {})
+        for address, prompt in run.evaluation.latest_prompts.items()
+        if run.journal.latest_fingerprint(address) not in ("", prompt)
     ]
     with contextlib.suppress(JournalUnwritable, LeaseLost):
-        notes = (run.journal.record("note", f"{address}{REUSED_SUFFIX}", prompt, {}) for address, prompt in again)
         await asyncio.gather(*notes)
 
 
@@ -286,7 +297,7 @@ async def _warn_of_unanswered_call(run: Run, address: str, fingerprint: str) -> 
 def _load_sealing_key(run: Run, stored: StoredRun) -> list[str]:
     """Load the user's key, which seals the state. Return a warning if it is unavailable."""
     try:
-        run.key = stored.sealing_key()
+        run.saver.key = stored.sealing_key()
     except (OSError, SkillrunError) as error:
         return [
             f"the state of this run is not sealed, so `resume` will treat it as if it came from another source: {error}"
@@ -295,31 +306,18 @@ def _load_sealing_key(run: Run, stored: StoredRun) -> list[str]:
 
 
 def _build_run(
-    session: Session, store: RunData, journal: Journal, state: State, log: list[str], *extra_listeners: Listener
+    session: Session, store: RunData, journal: Journal, state: State, saver: StateSaver, *extra_listeners: Listener
 ) -> Run:
     state.files = file_hashes(session.program)
     return Run(
-        name=store.name,
         session=session,
-        program=session.program,
         store=store,
         journal=journal,
-        events=EventStream(*session.listeners, *extra_listeners),
+        events=EventStream(*session.services.listeners, *extra_listeners),
         state=state,
-        log=log,
         budget=RunBudget(state.budget, journal),
-        voided_attempts=_voided_attempts(journal),
+        saver=saver,
     )
-
-
-def _voided_attempts(journal: Journal) -> dict[str, dict[int, int]]:
-    """Return how many attempts no longer count, keyed by request, then by the round in which the run failed."""
-    counts: dict[str, dict[int, int]] = {}
-    for entry in journal.entries("void"):
-        number = entry.body["round"]
-        for key, count in entry.body["tries"].items():
-            counts.setdefault(key, {})[number] = max(count, counts.get(key, {}).get(number, 0))
-    return counts
 
 
 async def _pin(run: Run) -> None:
@@ -328,9 +326,9 @@ async def _pin(run: Run) -> None:
     library, workflow = session.program.library, session.program.workflow
     tiers = _tiers_in_use(session)
     await run.pin_models([*tiers, *referenced_models(library, workflow, state.inputs)])
-    for provider, place in session.catalogue.provider_locations(state.models.values()).items():
+    for provider, place in session.services.catalogue.provider_locations(state.models.values()).items():
         run.emit(Notice(f"{provider}: {place}"))
-    typed = {name: value for name, value in state.inputs.items() if name in session.explicit_inputs}
+    typed = {name: value for name, value in state.inputs.items() if name in session.options.explicit_inputs}
     used = [*tiers, *referenced_models(library, workflow, typed)]  # a default may be unused in this run
     if any(run.resolve_model(name).provider == "embedded" for name in used):
         run.emit(Notice(EMBEDDED, "warn"))
@@ -345,8 +343,8 @@ def _tiers_in_use(session: Session) -> list[str]:
     library = session.program.library
     read = [source.path for source in library.files.values() if source.path.parent.name == "roles"]
     wanted = {role.model.casefold() for path in read if (role := library.role(path.stem)) is not None}
-    elsewhere = set(map(str.casefold, session.catalogue.elsewhere)) - wanted
-    return [tier for tier in session.catalogue.tiers if tier.casefold() not in elsewhere]
+    elsewhere = set(map(str.casefold, session.services.catalogue.elsewhere)) - wanted
+    return [tier for tier in session.services.catalogue.tiers if tier.casefold() not in elsewhere]
 
 
 @contextlib.contextmanager

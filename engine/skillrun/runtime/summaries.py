@@ -103,7 +103,7 @@ def base_summary(phase: PhaseRun, status: str) -> Summary:
         number=phase.number,
         status=status,
         round=phase.round,
-        checkpoint=phase.checkpoint or "start",
+        checkpoint=phase.record.checkpoint or "start",
         summary=f"{phase.name} {wrote}.",
         artifacts=list(artifacts),
         flags={},

@@ -15,7 +15,7 @@ from skillrun.events import CallEnded, Event
 from skillrun.models.messages import Usage
 from skillrun.models.scripted import Rule
 from skillrun.runtime.phase_record import UsageTotals
-from skillrun.runtime.run import Rerun, Responder, Session
+from skillrun.runtime.run import Responder, Session, Simulation
 from skillrun.runtime.session import simulate_reevaluation
 from skillrun.store.local.local_run import LocalRun
 
@@ -103,21 +103,21 @@ async def preview_cost(
         if isinstance(event, CallEnded) and not event.replayed and not event.error:
             usage_by_address[event.address] = UsageTotals(1, Usage(**event.usage), event.price)
 
-    catalogue = session.catalogue
+    catalogue = session.services.catalogue
     price = catalogue.price if script is None else lambda _model, _usage: 0.0
     expected = ExpectedSizes.from_program(session.program)
     rules = [replace(rule, delay=0) for rule in script or ()]
     gateway = PaddedScriptedGateway(expected, rules, price=price)
-    preview_session = replace(
-        session,
+    services = replace(
+        session.services,
         gateway=gateway,
         on_replayed=gateway.on_replayed,
         responder=responder,
         listeners=[on_event],
-        ignore_gotos=True,
-        rerun=Rerun(session.rerun.places, set(session.rerun.called_addresses)),
     )
-    await simulate_reevaluation(preview_session, folder, inputs)
+    rerun = replace(session.options.rerun, called_addresses=set(session.options.rerun.called_addresses))
+    options = replace(session.options, rerun=rerun, simulation=Simulation(ignore_gotos=True))
+    await simulate_reevaluation(replace(session, services=services, options=options), folder, inputs)
     sent_calls = [(address, request) for address, request in gateway.calls if address in usage_by_address]
     new = [call for call in sent_calls if (call[0], call[1].fingerprint()) not in calls_in_flight]
     total = sum((usage_by_address[address] for address, _ in new), UsageTotals())

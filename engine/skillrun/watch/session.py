@@ -120,7 +120,7 @@ class DevSession:
         self.out = StatusBar(request.json)
         self.calls.on_reuse = lambda address: self.out.line(f"kept: {address}, still in progress")
         self.calls.on_cancel = lambda address: self.out.line(f"cancelled: {address}, obsolete")
-        self.rerun = Rerun(dev_options.rerun)
+        self.rerun = Rerun(dev_options.rerun, reads=True)
         self.code: int | None = None
         self.last: Evaluation | None = None
         self.changed: Evaluation | None = None
@@ -203,19 +203,20 @@ class DevSession:
 
     def build_session(self) -> Session:
         job = self.job
-        return replace(
-            self.loaded.build_session(self.calls, self._open_responder()),
-            override=job.model,
+        session = self.loaded.build_session(self.calls, self._open_responder())
+        session.services.on_replayed = self.calls.on_replayed
+        options = replace(
+            session.options,
+            model=job.model,
             budget=job.budget,
-            reuse_reads=False,
-            explicit_inputs=job.explicit_inputs,
-            rerun=self.rerun,
-            only_phases=self.wishes.allowed_phases,
-            share=job.share,
             estimate=self.estimate,
+            explicit_inputs=job.explicit_inputs,
+            only_phases=self.wishes.allowed_phases,
+            rerun=self.rerun,
+            share=job.share,
             command_flags=job.script.command_flags if job.script is not None else {},
-            on_replayed=self.calls.on_replayed,
         )
+        return replace(session, options=options)
 
     def _open_responder(self) -> InteractiveResponder:
         """Return a responder without a terminal: the user answers with a key or from another terminal."""
@@ -244,7 +245,7 @@ class DevSession:
                 self.out.line(line)
 
         session = self.build_session()
-        session.listeners = [*session.listeners, on_event]
+        session.services.listeners = [*session.services.listeners, on_event]
         self.began = time.monotonic()
         running = await self.cycle.begin(session, self.job.inputs)
         running.add_done_callback(lambda task: self.schedule(partial(self._on_evaluation_end, task)))

@@ -130,8 +130,9 @@ class WatchLoop:
         await self.cancel()
         await self.calls.start_evaluation()
         self.recorder = EvaluationRecorder()
-        listeners: list[Listener] = [*session.listeners, self.recorder]
-        session = replace(session, gateway=self.calls, listeners=listeners, handle_signals=False, defer_saves=True)
+        listeners: list[Listener] = [*session.services.listeners, self.recorder]
+        services = replace(session.services, gateway=self.calls, listeners=listeners, handle_signals=False)
+        session = replace(session, services=services)
         self.current_task = asyncio.create_task(self._evaluate(session, inputs, self.recorder))
         return self.current_task
 

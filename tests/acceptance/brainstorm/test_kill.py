@@ -23,7 +23,7 @@ from skillrun.models.scripted import Rule, ScriptedGateway
 from skillrun.questions.responder import open_responder
 from skillrun.runtime import session
 from skillrun.runtime.inputs import validate_inputs
-from skillrun.runtime.run import Session
+from skillrun.runtime.run import RunOptions, Services, Session
 from skillrun.store import checkpoints
 from skillrun.store.frontmatter import from_frontmatter
 from skillrun.store.local.local_store import LocalStore
@@ -64,8 +64,8 @@ class KilledRuns:
     async def _start_or_resume(self, runs: Path) -> int:
         responder = open_responder(unattended=True, answers=self.answers)
         gateway = ScriptedGateway(Rule(**one) for one in ASKING)
-        more: dict[str, Any] = {"project": self.project, "override": "scripted:x", "share": self.share}
-        setting = Session(self.program, self.catalogue, gateway, responder, **more)
+        options = RunOptions(self.project, "scripted:x", share=self.share)
+        setting = Session(self.program, Services(self.catalogue, gateway, responder), options)
         if (runs / "run" / "state.md").exists():
             return (await session.resume_run(setting, LocalStore(runs).open_run("run"))).exit_code
         inputs, _ = validate_inputs(self.program, {"topic": TOPIC, "rounds": 1, "agents": 0})

@@ -17,7 +17,7 @@ from typing import Any
 from skillrun.questions.responder import open_responder
 from skillrun.runtime import session
 from skillrun.runtime.inputs import validate_inputs
-from skillrun.runtime.run import Session
+from skillrun.runtime.run import RunOptions, Services, Session
 from skillrun.store.local.local_store import LocalStore
 from tests.acceptance.drive import NAME, Driver, LoggingGateway, in_flight
 
@@ -51,7 +51,8 @@ class Sessions(Driver):
         answers.write_text(json.dumps(self.leg.get("answers") or {}))
         gateway = LoggingGateway(self.leg["script"], runs / "calls.log")
         responder = open_responder(unattended=False, answers=answers, terminal=False)
-        setting = Session(self.program, self.catalogue, gateway, responder, project=self.project, override="scripted:x")
+        services = Services(self.catalogue, gateway, responder)
+        setting = Session(self.program, services, RunOptions(self.project, "scripted:x"))
         if (runs / NAME / "state.md").exists():
             return (await session.resume_run(setting, LocalStore(runs).open_run(NAME))).exit_code
         inputs, _ = validate_inputs(self.program, self.job["inputs"])

@@ -22,7 +22,7 @@ from skillrun.models.messages import Block, Request
 from skillrun.models.scripted import Rule, ScriptedGateway
 from skillrun.questions.prepared_answers import PreparedAnswers
 from skillrun.questions.responder import InteractiveResponder
-from skillrun.runtime.run import Session
+from skillrun.runtime.run import RunOptions, Services, Session
 from skillrun.runtime.session import initial_state, simulate_run
 from skillrun.scoring.compaction import estimate_tokens
 from skillrun.store.artifact_names import SUMMARIES
@@ -94,17 +94,8 @@ async def run_scripted_case(ready: ReadyCase, program: Program, catalogue: Catal
     gateway = ScriptedGateway([reply.rule for reply in case.replies], catalogue.price)
     prepared = PreparedAnswers(case.answers)
     person = InteractiveResponder(prepared, None, attended=False)
-    session = Session(
-        program,
-        catalogue,
-        gateway,
-        person,
-        [],
-        environ,
-        ready.project,
-        override=case.model,
-        explicit_inputs=case.input_names,
-    )
+    services = Services(catalogue, gateway, person, environ=environ)
+    session = Session(program, services, RunOptions(ready.project, case.model, explicit_inputs=case.input_names))
     case_run = await run_case_in_memory(ready, session)
     rules = list(zip(case.replies, gateway.rules, strict=True))
     case_run.mismatched_replies = [unfit for reply, rule in rules for unfit in _find_mismatched_reply(reply, rule)]
@@ -116,7 +107,7 @@ async def run_scripted_case(ready: ReadyCase, program: Program, catalogue: Catal
 async def run_case_in_memory(ready: ReadyCase, session: Session) -> CaseRun:
     """Run a case in memory with the given session and return the results."""
     case, listener, journal = ready.case, _Listener(), MemoryJournal()
-    session = replace(session, listeners=[*session.listeners, listener.on_event])
+    session = replace(session, services=replace(session.services, listeners=[listener.on_event]))
     files = MemoryFiles(runs=ready.runs)
     files.path = Path(case.run.name)
     try:

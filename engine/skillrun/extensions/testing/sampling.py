@@ -25,7 +25,7 @@ from skillrun.models.messages import Request
 from skillrun.questions.prepared_answers import PreparedAnswers
 from skillrun.questions.responder import InteractiveResponder
 from skillrun.runtime.phase_record import UsageTotals
-from skillrun.runtime.run import Session
+from skillrun.runtime.run import RunOptions, Services, Session
 from skillrun.store.frontmatter import format_json_text
 
 MAX_CONCURRENT_SAMPLES: Final = 4
@@ -80,18 +80,8 @@ class SampleContext:
         self, program: Program, project: Path, gateway: Any, prepared: PreparedAnswers, typed: ConversationPaths
     ) -> Session:
         person = InteractiveResponder(prepared, None, attended=False)
-        return Session(
-            program,
-            self.catalogue,
-            gateway,
-            person,
-            [],
-            self.environ,
-            project,
-            override=self.override,
-            cache=self.cache,
-            explicit_inputs=typed,
-        )
+        services = Services(self.catalogue, gateway, person, environ=self.environ, cache=self.cache)
+        return Session(program, services, RunOptions(project, self.override, explicit_inputs=typed))
 
 
 @dataclass(frozen=True)

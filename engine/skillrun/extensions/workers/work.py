@@ -120,14 +120,17 @@ async def process_run(host: WorkerHost, name: str) -> Outcome | None:
         listener = host.listener_for(submitted) if host.listener_for is not None else None
         try:
             session = workflow.build_session(gateway, person, listener, host.folder)
+            observers = [*session.services.listeners, *(each.on_event for each in listeners)]
             session = replace(
                 session,
-                listeners=[*session.listeners, *(each.on_event for each in listeners)],
-                override=request.model,
-                budget=request.budget,
-                estimate=request.estimate,
-                explicit_inputs=frozenset(request.typed),
-                handle_signals=False,
+                services=replace(session.services, listeners=observers, handle_signals=False),
+                options=replace(
+                    session.options,
+                    model=request.model,
+                    budget=request.budget,
+                    estimate=request.estimate,
+                    explicit_inputs=frozenset(request.typed),
+                ),
             )
             return await _start_or_resume(host, session, request, name)
         finally:

@@ -100,7 +100,7 @@ async def ask_questions(  # noqa: PLR0913 (options of one list of questions)
     `is_required`: a question that has neither `default` nor `skip` needs an answer; any text counts as an answer.
     `is_optional`: an unattended run without a prepared answer continues and gets no records.
     """
-    run, person = frame.run, frame.run.session.responder
+    run, person = frame.run, frame.run.services.responder
     question_set = QuestionSet(
         address.partition("/")[2],
         frame.phase.title,
@@ -161,7 +161,7 @@ async def _ask(request: QuestionRequest) -> Body:
     given = await inbox.run_until_arrival(request.address, request.fingerprint, collect)
     if given is None:
         arrived = inbox.answers(request.address, request.fingerprint, question_set.questions)
-        run.session.responder.prepared.skip(question_set.key, question_set.questions)
+        run.services.responder.prepared.skip(question_set.key, question_set.questions)
         given = CollectedAnswers(arrived, form=_read_form(request))
     answers = list(given.answers)
     if given.form is not None:  # where the form has no answer, use the one given in the terminal before a pause
@@ -249,7 +249,7 @@ def _read_form(request: QuestionRequest) -> FormState | None:
 async def _collect_answers(request: QuestionRequest) -> CollectedAnswers:
     """Return an answer for each question: from the form, from prepared answers, from the user, or the default."""
     frame, question_set, name = request.frame, request.question_set, request.form
-    person, store = frame.run.session.responder, frame.run.store
+    person, store = frame.run.services.responder, frame.run.store
     form = _read_form(request)
     if form is not None:
         if form.unclear is None:
@@ -289,7 +289,7 @@ def _answer_hint(frame: Frame, question_set: QuestionSet) -> NextStep:
             + (f" (or: {', '.join(others)})" if others else "")
         )
     lines += [f"{len(questions) - MOST_NAMED} more"] if len(questions) > MOST_NAMED else []
-    file = frame.run.session.responder.resume_flags.get("--answers", ANSWERS)
+    file = frame.run.services.responder.resume_flags.get("--answers", ANSWERS)
     return NextStep.of(f"put {' and '.join(lines)} into {file} and run ", ResumeCommand(f"--answers {file}"))
 
 
@@ -316,7 +316,7 @@ async def _clarify_answers(
     A comment keeps what the form says about an unclear question. `settled` holds records, keyed by the position of
     their question, that replace the answers of the form.
     """
-    person, unclear, question_set = request.frame.run.session.responder, form.unclear, request.question_set
+    person, unclear, question_set = request.frame.run.services.responder, form.unclear, request.question_set
     assert unclear is not None
     if unclear.untouched:
         given = await person.ask(question_set, interactive=False)

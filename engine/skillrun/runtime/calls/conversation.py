@@ -230,31 +230,31 @@ async def call_model(phase: PhaseRun, address: str, member: str, request: Reques
     """Return the reply to one request, from the journal or the model. It is durable on return. Raises ModelError."""
     run, fingerprint = phase.run, request.fingerprint()
     phase.record.prompts.count += 1
-    run.outermost.latest_prompts[address] = fingerprint
+    run.evaluation.latest_prompts[address] = fingerprint
     sent: list[Reply] = []
 
     async def send() -> Body:
         """Send the request within the budget. Raises ModelError, BudgetExhausted and JournalUnwritable."""
-        run.session.on_replayed(address, request, _refusals(run, address, fingerprint))
-        last_refusal = run.refusals.get(request.model)
+        run.services.on_replayed(address, request, _refusals(run, address, fingerprint))
+        last_refusal = run.evaluation.refusals.get(request.model)
         if last_refusal is not None and last_refusal.kind == "missing":
             raise last_refusal
         reservation = await run.budget.reserve(partial(_max_usage, run, request))
         try:
-            run.session.rerun.called_addresses.add(address)
+            run.options.rerun.called_addresses.add(address)
             run.journal.check()
             attempts = AttemptRecorder(phase, address, member, request, reservation, last_refusal)
-            sent.append(await run.session.gateway.send(request, address, attempts))
+            sent.append(await run.services.gateway.send(request, address, attempts))
             run.budget.record_usage(reservation, sent[0].usage, sent[0].price)
         except ModelError as error:
             if error.kind == "missing":  # nothing was sent, and the run ends
-                run.refusals[request.model] = error
+                run.evaluation.refusals[request.model] = error
             else:
                 run.emit(CallEnded(address, phase.name, member, request.model, replayed=False, error=str(error)))
             raise
         finally:
             run.budget.release(reservation)
-        run.responsive_models.add(request.model)
+        run.evaluation.responsive_models.add(request.model)
         kill_point("call: after")
         return sent[0].to_dict()
 
@@ -262,11 +262,11 @@ async def call_model(phase: PhaseRun, address: str, member: str, request: Reques
         result = await run.replay.once(CALLS, address, fingerprint, send, ModelError.from_dict)
     except ModelError as error:
         if error.is_replayed:
-            run.session.on_replayed(address, request, [error])
+            run.services.on_replayed(address, request, [error])
         raise
     if result.is_replayed:
         reply = Reply.from_dict(result.body)
-        run.session.on_replayed(address, request, [reply])
+        run.services.on_replayed(address, request, [reply])
         phase.count_replay(address, request, reply)
     else:
         reply = sent[0]
@@ -293,9 +293,9 @@ class AttemptRecorder:
 
     async def on_sent(self, number: int) -> None:
         """Journal an attempt. Raises BudgetExhausted, JournalUnwritable or ModelError if it must not be sent."""
-        run = self.phase.run
-        since = run.refusals.get(self.request.model)
-        if since is not None and (since is not self.last_refusal or self.request.model not in run.responsive_models):
+        run, known, model = self.phase.run, self.phase.run.evaluation, self.request.model
+        since = known.refusals.get(model)
+        if since is not None and (since is not self.last_refusal or model not in known.responsive_models):
             raise ModelError(since.kind, f"{since.message}; this call was not sent", next_step=since.next_step)
         run.budget.check_minutes()
         run.journal.check()
@@ -317,7 +317,7 @@ class AttemptRecorder:
         model = self.request.model
         scripted = model.startswith("scripted:")  # fails single calls only
         if error.kind in FATAL_ERRORS | CONFIGURATION_ERRORS and not scripted:
-            self.phase.run.refusals[model] = error
+            self.phase.run.evaluation.refusals[model] = error
         await self._record_failure({"kind": error.kind, "message": error.message, "attempt": number})
 
     async def _record_failure(self, body: dict[str, object]) -> None:
@@ -340,7 +340,7 @@ def _max_usage(run: Run, request: Request, exactly: bool) -> Reservation:
 
     Unless `exactly`, the input may be an upper bound, which is faster.
     """
-    catalogue = run.session.catalogue
+    catalogue = run.services.catalogue
     provider = catalogue.providers.get(request.model.partition(":")[0])
     output = request.max_tokens + (provider.thinking if provider is not None else 0)
     enough = 0 if exactly else MOST_TOKENS

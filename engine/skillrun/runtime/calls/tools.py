@@ -111,7 +111,7 @@ def open_project(run: Run) -> ReadableFolder:
 
 
 def project_folder(run: Run) -> Path:
-    return Path(run.state.project or run.session.project)
+    return Path(run.state.project or run.options.project)
 
 
 def project_relative_path(run: Run, path: str) -> str:
@@ -138,18 +138,18 @@ def user_paths(run: Run) -> set[str]:
 def report_repository(run: Run, folder: str) -> None:
     """Report once which folder models may read, what is withheld, and that source files have no outlines without the
     extra `outline`. Raises SkillrunError if the folder cannot be opened."""
-    if not folder or folder in run.reported_folders:
+    if not folder or folder in run.evaluation.reported_folders:
         return
     from skillrun.repository.readable_folder import one_line
 
     with open_repository(run, folder) as repository:
-        run.reported_folders.add(folder)
+        run.evaluation.reported_folders.add(folder)
         names = [name for name in withheld_names(run) if not name.startswith("!")]
         some = f"; {len(names)} patterns of secret file names: {', '.join(names[:TOLD])}, …" if names else ""
         place = one_line(os.path.realpath(repository.tree.path))
         run.emit(Notice(f"reads: {place} (withheld: .git; files that git ignores{some})"))
-    if not has_outlines() and not run.outermost.has_warned_of_outlines:
-        run.outermost.has_warned_of_outlines = True
+    if not has_outlines() and not run.evaluation.has_warned_of_outlines:
+        run.evaluation.has_warned_of_outlines = True
         hint = extra_hint("outline")
         run.emit(
             Notice(f"source files have no outlines: the extra `outline` is not installed; install it: {hint}", "warn")

@@ -125,7 +125,7 @@ async def _find_files(step: Step, frame: Frame, pattern: str, where: str) -> Bod
         question["choices"], question["means"] = [FILES_READY, CONTINUE_WITHOUT], {str(default): CONTINUE_WITHOUT}
         question_set = QuestionSet(frame.at(step).partition("/")[2], frame.phase.title, (question,))
         try:
-            given = await frame.run.session.responder.ask(question_set, interactive=frame.phase.is_reentry)
+            given = await frame.run.services.responder.ask(question_set, interactive=frame.phase.is_reentry)
         except InvalidPreparedAnswer as unfit:
             raise pause_for_invalid_answer(unfit) from None
         answers = tuple(

@@ -171,11 +171,10 @@ async def _evaluate_item(step: Step, frame: Frame, progress: EachProgress, item:
         names={**phase.names, "run": run},
         breakers=Breakers(frame.names["config"].get("breakers") or {}),
         prior=replace(phase.prior, question_ids=progress.question_ids, usage=progress.usage),
-        record=PhaseRecord(step_records=dict(progress.step_records)),
+        record=PhaseRecord(step_records=dict(progress.step_records), branch_label=f"{step.id or step.verb} {item.id}"),
         attempts=replace(phase.attempts, permanent_failures=dict(phase.attempts.permanent_failures)),
         prompt_cache=replace(phase.prompt_cache),
         each_progress={},
-        branch_label=f"{step.id or step.verb} {item.id}",
     )
     inner = replace(
         frame,
@@ -281,7 +280,7 @@ def _start(known: str) -> str:
 def merge_branch(frame: Frame, attempt: ItemAttempt, progress: EachProgress) -> None:
     """Merge the record of an item's branch into that of the phase. Document records of a failed item are left out."""
     phase, inner = frame.phase, attempt.inner
-    record, branch, mark = phase.record, inner.phase.record, f"{inner.phase.branch_label}: "
+    record, branch, mark = phase.record, inner.phase.record, f"{inner.phase.record.branch_label}: "
     for there, more in (
         (record.warnings, [text if text.startswith(mark) else mark + text for text in branch.warnings]),
         (record.degraded_reasons, [text if text.startswith(mark) else mark + text for text in branch.degraded_reasons]),

@@ -317,7 +317,8 @@ async def run_find(step: Step, frame: Frame) -> StepResult:
         result[seen.get("paths", {}).get(path, "missing")].append(item)
     if most is not None:
         texts = seen.get("excerpts", {})
-        size = frame.run.session.sizes.get(step_address(f"{frame.at(step)}/-/-"))
+        simulation = frame.run.options.simulation
+        size = simulation.sizes.get(step_address(f"{frame.at(step)}/-/-")) if simulation is not None else None
         if not texts and size is not None:  # a simulation shows as much text as excerpts of earlier runs had
             texts = {"…": "\n".join([SIMULATED_LINE] * (size.reply // estimate_tokens(SIMULATED_LINE)))}
         result["texts"] = [{"path": path, "text": text} for path, text in texts.items()]

@@ -79,7 +79,7 @@ async def run_goto(step: Step, frame: Frame) -> StepResult:
     In any other case, evaluate the step's `otherwise`, if there is one.
     """
     run = frame.run
-    if run.session.ignore_gotos:
+    if run.options.simulation is not None and run.options.simulation.ignore_gotos:
         return StepResult()
     key = frame.at(step) + f">{step.text}"
     times = run.state.backs.get(key, 0)
@@ -124,7 +124,7 @@ async def run_inline_workflow(step: Step, frame: Frame) -> StepResult:
         frame.phase.warn(text)
     inner = replace(
         outer,
-        program=program,
+        session=replace(outer.session, program=program),
         store=outer.store.inline(address),
         state=State(
             workflow.name,

@@ -13,6 +13,7 @@ import pytest
 
 from skillrun.models.messages import Block, Message, ModelError, Request
 from skillrun.runtime.calls.conversation import AttemptRecorder
+from skillrun.runtime.run import EvaluationState
 from skillrun.runtime.run_budget import Reservation, RunBudget
 from skillrun.store import checkpoints
 from skillrun.store.journal import Journal, JournalUnwritable
@@ -31,9 +32,8 @@ def journal() -> Iterator[Journal]:
 
 def attempts(journal: Journal, refused: dict[str, ModelError] | None = None, **budget: float) -> AttemptRecorder:
     limits = RunBudget(budget, journal)
-    run = SimpleNamespace(
-        journal=journal, budget=limits, refusals=refused or {}, responsive_models=set(), emit=lambda _event: None
-    )
+    known = EvaluationState(refusals=refused or {})
+    run = SimpleNamespace(journal=journal, budget=limits, evaluation=known, emit=lambda _event: None)
     run.outermost = SimpleNamespace(begin_sending=lambda: None)
     phase: Any = SimpleNamespace(run=run, name="phase", round_fields=dict)
     return AttemptRecorder(phase, "w/phase/a", "a", REQUEST, Reservation(), None)

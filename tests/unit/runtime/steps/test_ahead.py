@@ -17,7 +17,7 @@ from skillrun.models.messages import NULL_LISTENER, AttemptListener, ErrorKind, 
 from skillrun.models.scripted import Rule, ScriptedGateway
 from skillrun.questions.responder import open_responder
 from skillrun.runtime import session
-from skillrun.runtime.run import Session
+from skillrun.runtime.run import RunOptions, Services, Session
 from skillrun.store.local.journal import SqliteJournal
 from skillrun.store.local.local_store import LocalStore
 from skillrun.store.outcome import Outcome
@@ -76,14 +76,8 @@ def ran(project: Path, gateway: Watched, *, cancel: bool = False, again: bool = 
     assert not library.problems.has_errors, "\n".join(map(render_problem, library.problems))
     assert program is not None
     assert models is not None
-    setting = Session(
-        program,
-        Catalogue.from_config(models.data),
-        gateway,
-        open_responder(unattended=True),
-        project=project,
-        override="scripted:x",
-    )
+    services = Services(Catalogue.from_config(models.data), gateway, open_responder(unattended=True))
+    setting = Session(program, services, RunOptions(project, "scripted:x"))
     inputs = {"repo": "code"}
 
     async def process() -> Outcome:
