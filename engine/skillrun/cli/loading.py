@@ -48,20 +48,14 @@ def open_catalogue(library: Library, *, trusted: bool = False) -> Catalogue:
     from skillrun.models.catalogue import Catalogue
 
     models = library.config("models")
-    catalogue = (
-        Catalogue.from_config(models.data, origins(models)) if models else Catalogue.from_config({})
-    ).apply_base_urls(os.environ)
-    return catalogue if trusted else catalogue.block_providers(_untrusted_providers(library, catalogue))
-
-
-def _untrusted_providers(library: Library, catalogue: Catalogue) -> dict[str, str]:
-    """Return why each blocked provider is blocked, keyed by provider."""
+    catalogue = Catalogue.from_config(models.data, origins(models)) if models else Catalogue.from_config({})
+    catalogue = catalogue.apply_base_urls(os.environ)
     reasons: dict[str, str] = {}
-    for setting in untrusted_settings(library):
+    for setting in () if trusted else untrusted_settings(library):
         moved = setting.key.endswith(".base_url") and catalogue.providers[setting.provider].origin != setting.location
         if not moved:  # the environment overrides the project's address
             reasons.setdefault(setting.provider, f"{setting.location} is not trusted")
-    return reasons
+    return catalogue.block_providers(reasons)
 
 
 def untrusted_settings(library: Library) -> tuple[PrivilegedSetting, ...]:
@@ -109,17 +103,8 @@ class LoadedWorkflow:
         """Return the session for a run. Without a `cache`, no list of models is requested from a provider."""
         from skillrun.runtime.run import Session
 
-        listeners = [listener] if listener is not None else []
-        return Session(
-            self.program,
-            self.catalogue,
-            gateway,
-            responder,
-            listeners,
-            os.environ,
-            project=self.project,
-            cache=cache,
-        )
+        listeners, folders = [listener] if listener is not None else [], {"project": self.project, "cache": cache}
+        return Session(self.program, self.catalogue, gateway, responder, listeners, os.environ, **folders)
 
     def copy_for_thread(self) -> Self:
         """Return a copy with its own lookups, for use in another thread."""
@@ -161,12 +146,13 @@ class LoadedWorkflow:
         required_names = {*self.catalogue.tiers, *input_models, *pinned}
         for name, resolved in self.resolve_models(override, pinned, input_models).items():
             provider = self.catalogue.providers.get(resolved.provider)
-            if keys and name in required_names and provider and not provider.is_configured(os.environ):
+            if not keys or name not in required_names or provider is None:
+                continue
+            if not provider.is_configured(os.environ):
                 hint = f"set {provider.key}, or use another model with `--model`; `skillrun models` lists them"
-                raise SkillrunError(
-                    f"`{name}` needs a key: it is {resolved.model}, and {provider.key} is not set", hint
-                )
-            if keys and name in required_names and provider and provider.kind == "embedded" and not has_local_model():
+                message = f"`{name}` needs a key: it is {resolved.model}, and {provider.key} is not set"
+                raise SkillrunError(message, hint)
+            if provider.kind == "embedded" and not has_local_model():
                 message = f"`{name}` cannot be used: it is {resolved.model}, which needs xllamacpp (not installed)"
                 variables = [each.key for each in self.catalogue.providers.values() if each.strong and each.key]
                 raise SkillrunError(message, f"set {' or '.join(variables)}, or install it: {extra_hint('local')}")
