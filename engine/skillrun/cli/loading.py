@@ -103,8 +103,10 @@ class LoadedWorkflow:
         """Return the session for a run. Without a `cache`, no list of models is requested from a provider."""
         from skillrun.runtime.run import Session
 
-        listeners, folders = [listener] if listener is not None else [], {"project": self.project, "cache": cache}
-        return Session(self.program, self.catalogue, gateway, responder, listeners, os.environ, **folders)
+        listeners = [listener] if listener is not None else []
+        return Session(
+            self.program, self.catalogue, gateway, responder, listeners, os.environ, project=self.project, cache=cache
+        )
 
     def copy_for_thread(self) -> Self:
         """Return a copy with its own lookups, for use in another thread."""
@@ -124,12 +126,7 @@ class LoadedWorkflow:
                 raise SkillrunError(message, "set a key, or submit the run with `--model`")
 
     def check_models(
-        self,
-        override: str,
-        inputs: Mapping[str, Any],
-        *,
-        keys: bool,
-        pinned: Mapping[str, str] = MappingProxyType({}),
+        self, override: str, inputs: Mapping[str, Any], *, keys: bool, pinned: Mapping[str, str] = MappingProxyType({})
     ) -> None:
         """Raise UsageError if a model is unknown.
 
@@ -242,11 +239,11 @@ def problems_for_display(library: Library) -> list[Problem]:
 
 def prefix_problem_paths(problems: Iterable[Problem], folder: str) -> list[Problem]:
     """Return the problems, with the project's folder before the paths of project files."""
-    outside = ("~config/", "skillrun:")
+    if folder == ".":
+        return list(problems)
+    outside, prefix = ("~config/", "skillrun:"), f"{folder.rstrip('/')}/"
     return [
-        problem
-        if folder == "." or problem.path.startswith(outside)
-        else replace(problem, path=f"{folder.rstrip('/')}/{problem.path}")
+        problem if problem.path.startswith(outside) else replace(problem, path=f"{prefix}{problem.path}")
         for problem in problems
     ]
 

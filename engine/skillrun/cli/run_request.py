@@ -120,7 +120,7 @@ def build_run_request(
 
 
 def _read_input(field: Field, value: Any, out: Output) -> Any:
-    """Return the value of an input, None if it is not given. If it is a string `-`, return the text from standard input.
+    """Return the value of an input, or the text from standard input for the string `-`; None if no value is given.
 
     If a list is given once, return one value, which the list's type splits.
     """

@@ -57,9 +57,10 @@ def unknown_command(arguments: Sequence[str], workflows: Collection[str]) -> Usa
     elif not (hint := path_hint(name, workflows)):
         inner = {inner: f"{group} {inner}" for group, entry in COMMANDS.items() for inner in entry.subcommands}
         full_names = {**inner, **OLD_NAMES, **{each: each for each in (*COMMANDS, *workflows)}}
-        near = name if name in inner else did_you_mean(name, full_names)
-        meant = near.meant if isinstance(near, Suggestion) else near
-        hint = f"did you mean `{inner.get(meant) or full_names[meant]}`?" if meant else ""
+        near = did_you_mean(name, full_names)
+        meant = full_names[near.meant] if isinstance(near, Suggestion) else ""
+        meant = inner.get(name, meant)
+        hint = f"did you mean `{meant}`?" if meant else ""
     return UsageError(
         f"`{name}` is neither a workflow nor a command", hint or "`skillrun --help` lists the workflows and commands"
     )

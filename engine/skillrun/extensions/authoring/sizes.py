@@ -58,7 +58,6 @@ def measure_sizes(journals: Iterable[Journal]) -> dict[str, ReplySize]:
 @options.runs_folder_as("folder")
 @options.as_json
 def sizes(runs: tuple[str, ...], folder: Path, json: bool) -> int:
-
     out = Output(json)
     with ExitStack() as stack:
         stored = [options.open_run(run, folder) for run in runs]
@@ -67,10 +66,6 @@ def sizes(runs: tuple[str, ...], folder: Path, json: bool) -> int:
     out.line("steps:" if by_step else "steps: {}")
     for step, size in by_step.items():
         out.line(f"  {step}: {{reply: {size.reply}, turns: {size.turns}, found: {size.found}}}")
-    out.data(
-        {
-            "runs": [run.location for run in stored],
-            "steps": {step: asdict(size) for step, size in by_step.items()},
-        }
-    )
+    steps = {step: asdict(size) for step, size in by_step.items()}
+    out.data({"runs": [run.location for run in stored], "steps": steps})
     return 0
