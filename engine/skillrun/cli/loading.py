@@ -133,8 +133,7 @@ class LoadedWorkflow:
         With `keys`, raise SkillrunError if a key is missing or, for the embedded model, its extra is not installed.
         """
         from skillrun.installation import extra_hint, has_local_model
-        from skillrun.library.input_names import referenced_models
-        from skillrun.library.lookups import Lookups
+        from skillrun.library.lookups import Lookups, referenced_models
         from skillrun.syntax.diagnostics import SkillrunError, UsageError
 
         if override and (wrong := Lookups(self.program.library).models.check_model(override)):

@@ -15,7 +15,7 @@ from skillrun.cli.loading import LoadedWorkflow, Script, load, load_script
 from skillrun.cli.options import INPUT_PREFIX, current_project, parameter_name, resolve_path_inputs
 from skillrun.cli.output import Output
 from skillrun.cli.trust import require_trust
-from skillrun.library.input_names import referenced_models
+from skillrun.library.lookups import referenced_models
 from skillrun.runtime.inputs import validate_inputs
 from skillrun.syntax.diagnostics import UsageError
 from skillrun.syntax.source import MAX_BYTES

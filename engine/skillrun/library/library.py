@@ -235,6 +235,11 @@ class Library:
             self._configs[name] = self._merge_config(name, named) if named else None
         return self._configs[name]
 
+    def layers(self, name: str) -> Layers:
+        """Return the layers of a config, each with the name of its root, strongest first; empty if no root has it."""
+        config = self.config(name)
+        return tuple(zip(config.roots, config.layers, strict=True)) if config is not None else ()
+
     def _merge_config(self, name: str, named: Layers) -> Config | None:
         try:
             if name == "models":

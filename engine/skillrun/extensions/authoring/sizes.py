@@ -16,7 +16,7 @@ import click
 
 from skillrun.cli import completion, options
 from skillrun.cli.output import Output
-from skillrun.library.reply_sizes import ReplySize, step_address
+from skillrun.library.settings import ReplySize, step_address
 from skillrun.models.messages import Reply
 from skillrun.scoring.compaction import estimate_tokens
 from skillrun.store.journal import Journal

@@ -10,7 +10,7 @@ from posixpath import normpath
 from typing import Any, Final, Literal
 
 from skillrun.definitions.definitions import Step
-from skillrun.library.reply_sizes import step_address
+from skillrun.library.settings import step_address
 from skillrun.repository.confined_folder import LONGEST
 from skillrun.repository.excerpts import LineRange, read_excerpts
 from skillrun.repository.paths import PathRefused
