@@ -197,20 +197,18 @@ class Lookups:
         """Return the role after checking its skills, tools and model."""
         if name not in self._roles:
             role = self._roles[name] = self.library.role(name)
-            if role is not None:
-                self._check_role(role)
+            if role is None:
+                return None
+            for skill, span in role.skills.items():
+                self.agent_skill(skill, span)
+            for tool, span in role.tools.items():
+                if tool not in TOOLS:
+                    message = f"there is no tool `{tool}`; the role does not get it"
+                    self.problems.report(span, "unknown-tool", message, suggest(tool, TOOLS), "warning")
+            node = role.document.frontmatter.get("model")
+            if node is not None:
+                self.check_model(role.model, node.span)
         return self._roles[name]
-
-    def _check_role(self, role: Role) -> None:
-        for skill, span in role.skills.items():
-            self.agent_skill(skill, span)
-        for tool, span in role.tools.items():
-            if tool not in TOOLS:
-                message = f"there is no tool `{tool}`; the role does not get it"
-                self.problems.report(span, "unknown-tool", message, suggest(tool, TOOLS), "warning")
-        node = role.document.frontmatter.get("model")
-        if node is not None:
-            self.check_model(role.model, node.span)
 
     def check_model(self, name: str, span: Span) -> None:
         """Report a name that is not a tier, alias, intent, provider's model or listed model."""
@@ -241,12 +239,8 @@ class Lookups:
 
     def check_member(self, written: Any, span: Span) -> None:
         """Report each error in the notation or the names of a member."""
-        self._add_member_references(written, span)
         for wrong in self.member_errors(written):
             self.problems.report(span, *wrong)
-
-    def _add_member_references(self, written: Any, span: Span) -> None:
-        """Record the references to a member's role, variant and model."""
         try:
             member = parse_member(written)
         except MemberError:
