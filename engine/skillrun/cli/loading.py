@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from skillrun.library.library import Library
     from skillrun.library.privileged_settings import PrivilegedSetting
     from skillrun.models.catalogue import Catalogue
-    from skillrun.models.concurrency import ConcurrencyLimits
-    from skillrun.models.entries import ResolvedModel
+    from skillrun.models.entries import ConcurrencyLimits, ResolvedModel
     from skillrun.models.messages import Gateway
     from skillrun.models.scripted import Rule
     from skillrun.runtime.run import Responder, Session

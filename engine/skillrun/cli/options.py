@@ -23,7 +23,7 @@ from skillrun.syntax.diagnostics import UsageError, allowed_hint, did_you_mean
 
 if TYPE_CHECKING:
     from skillrun.definitions.definitions import Workflow
-    from skillrun.models.concurrency import ConcurrencyLimits
+    from skillrun.models.entries import ConcurrencyLimits
     from skillrun.store.stored_run import SharedStore, Store, StoredRun
     from skillrun.types.fields import Field
 

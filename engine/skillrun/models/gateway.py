@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from skillrun.library.addresses import parse_address
 from skillrun.models.catalogue import Catalogue
-from skillrun.models.concurrency import ConcurrencyLimits, ProcessLimits
-from skillrun.models.entries import ProviderConfig
+from skillrun.models.entries import ConcurrencyLimits, ProviderConfig
 from skillrun.models.failures import model_error
 from skillrun.models.messages import NULL_LISTENER, AttemptListener, ModelError, Reply, Request
 from skillrun.models.redaction import Redactor
@@ -29,6 +28,19 @@ if TYPE_CHECKING:
 LOCAL_RETRY_SECONDS: Final = 1.5
 """The time limit for retries if no server listens at a local address. It is short, because a restarting server is back
 quickly."""
+
+
+class ProcessLimits:
+    """Limits on the calls of one gateway: each provider has `concurrency` slots."""
+
+    def __init__(self) -> None:
+        self._semaphores: dict[str, asyncio.Semaphore] = {}
+
+    def slot(self, provider: ProviderConfig) -> asyncio.Semaphore:
+        return self._semaphores.setdefault(provider.name, asyncio.Semaphore(provider.concurrency))
+
+    def pause(self, provider: ProviderConfig, seconds: float) -> None:
+        """Do nothing: the rejected call itself waits."""
 
 
 def open_gateway(
