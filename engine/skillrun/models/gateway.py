@@ -92,7 +92,15 @@ class ModelGateway:
                     self.slots.pause(provider, min(error.wait, self.catalogue.retry.seconds))
                 wait = self._retry_delay(error, provider, attempt, elapsed)
                 if wait is None:
-                    raise _final_error(error, attempt, elapsed) from None
+                    message = error.message
+                    if attempt > 1:
+                        message += f"; given up after {attempt} attempts in {elapsed:.0f} s"
+                    if error.retryable and error.wait:
+                        message += f"; it asks to wait {error.wait:.0f} s"
+                    is_retryable = error.retryable
+                    raise ModelError(
+                        error.kind, message, is_retryable, error.next_step, given_up=is_retryable
+                    ) from None
                 self.progress(f"{error.message}; next try in {wait:.0f} s")
                 await asyncio.sleep(wait)
             else:
@@ -175,12 +183,3 @@ class ModelGateway:
             wait = policy.first * 2 ** (attempt - 1)
             wait *= random.uniform(0.75, 1)  # noqa: S311 -- jitter, so that many calls do not retry at the same moment
         return wait if elapsed + wait <= seconds else None
-
-
-def _final_error(error: ModelError, attempt: int, elapsed: float) -> ModelError:
-    message = error.message
-    if attempt > 1:
-        message += f"; given up after {attempt} attempts in {elapsed:.0f} s"
-    if error.retryable and error.wait:
-        message += f"; it asks to wait {error.wait:.0f} s"
-    return ModelError(error.kind, message, error.retryable, error.next_step, given_up=error.retryable)

@@ -20,7 +20,7 @@ from skillrun.structured_output.values import MAX_REPLY
 
 if TYPE_CHECKING:
     from openai.types.chat import ChatCompletion
-    from pydantic_ai.messages import ModelMessage, ModelRequestPart, ModelResponse, ToolCallPart, UserContent
+    from pydantic_ai.messages import ModelMessage, ModelRequestPart, ModelResponse, UserContent
     from pydantic_ai.models import Model, ModelRequestParameters
     from pydantic_ai.models.openai import OpenAIChatModel
     from pydantic_ai.profiles import ModelProfile
@@ -134,15 +134,12 @@ class ProviderClient:
                 model_settings=settings,  # type: ignore[arg-type]
                 model_request_parameters=parameters,
             )
-            return self._convert_reply(response, request, settings["max_tokens"])
+            reply = _build_reply(response, request, self._redactor)
+            usage, implausible = _clamp_usage(_normalize_usage(response), request, reply, settings["max_tokens"])
         except ModelError:
             raise
         except Exception as error:  # noqa: BLE001 -- any error from a provider or its SDK fails the call
             raise model_error(error, self.provider, name, self._redactor) from None
-
-    def _convert_reply(self, response: ModelResponse, request: Request, max_tokens: int) -> Reply:
-        reply = _build_reply(response, request, self._redactor)
-        usage, implausible = _clamp_usage(_normalize_usage(response), request, reply, max_tokens)
         if implausible and not self._has_warned:
             self._has_warned = True
             self._progress(
@@ -233,45 +230,30 @@ def _build_history(request: Request, provider_name: str, *, use_cache_points: bo
                 turns.append(ai.ModelRequest(parts))
                 parts = []
             answer: list[ai.ModelResponsePart] = [ai.TextPart(text)] if (text := _join_blocks(message.blocks)) else []
-            answer += [_tool_call_part(call, provider_name) for call in message.calls]
+            for call in message.calls:
+                extra: dict[str, Any] = {}
+                if call.extra:
+                    extra = {"provider_name": provider_name, "provider_details": {EXTRA_KEY: call.extra}}
+                answer.append(ai.ToolCallPart(call.name, call.arguments, tool_call_id=call.id, **extra))
             if answer:
                 turns.append(ai.ModelResponse(answer, provider_name=provider_name))
         elif message.role == "tool":
             name = called.get(message.call_id, "tool")
             parts.append(ai.ToolReturnPart(name, _join_blocks(message.blocks), tool_call_id=message.call_id))
         else:
-            parts.append(
-                ai.UserPromptPart(
-                    _cacheable_content(message.blocks) if use_cache_points else _join_blocks(message.blocks)
-                )
-            )
+            content: list[UserContent] = []
+            for block in message.blocks if use_cache_points else ():
+                if block.text.strip():
+                    content += [block.text, ai.CachePoint()] if block.cache else [block.text]
+            parts.append(ai.UserPromptPart(content if use_cache_points else _join_blocks(message.blocks)))
     if parts:
         turns.append(ai.ModelRequest(parts))
     return turns
 
 
-def _tool_call_part(call: ToolCall, provider_name: str) -> ToolCallPart:
-    from pydantic_ai.messages import ToolCallPart
-
-    provider_fields: dict[str, Any] = (
-        {"provider_name": provider_name, "provider_details": {EXTRA_KEY: call.extra}} if call.extra else {}
-    )
-    return ToolCallPart(call.name, call.arguments, tool_call_id=call.id, **provider_fields)
-
-
 def _join_blocks(blocks: Sequence[Block]) -> str:
     """Join blocks as paragraphs of one text."""
     return "\n\n".join(block.text for block in blocks if block.text.strip())
-
-
-def _cacheable_content(blocks: Sequence[Block]) -> list[UserContent]:
-    from pydantic_ai.messages import CachePoint
-
-    content: list[UserContent] = []
-    for block in blocks:
-        if block.text.strip():
-            content += [block.text, CachePoint()] if block.cache else [block.text]
-    return content
 
 
 def _build_parameters(request: Request) -> ModelRequestParameters:
@@ -395,7 +377,10 @@ def _clamp_usage(reported: RequestUsage, request: Request, reply: Reply, max_tok
     limited to a multiple of `max_tokens`, because `max_tokens` may not include thinking. If a value is missing, or is
     less than a tenth of our estimate, the estimate is used.
     """
-    request_texts = _request_texts(request)
+    blocks = [*request.system, *(block for message in request.messages for block in message.blocks)]
+    calls = [call.to_dict() for message in request.messages for call in message.calls]
+    plain = json.dumps([[vars(tool) for tool in request.tools], request.schema, calls], default=str)
+    request_texts = [*(block.text for block in blocks), plain]
     reply_texts = [reply.text, *(json.dumps(call.arguments, default=str) for call in reply.calls)]
     highest = 2 * sum(len(text.encode("utf-8", "replace")) for text in request_texts) + OVERHEAD_TOKENS
     implausible: list[str] = []
@@ -438,10 +423,3 @@ def _format_tokens(number: int | None) -> str:
 
 def _as_integer(reported: Any) -> int | None:
     return reported if isinstance(reported, int) and not isinstance(reported, bool) else None
-
-
-def _request_texts(request: Request) -> list[str]:
-    blocks: list[Block] = [*request.system, *(block for message in request.messages for block in message.blocks)]
-    plain = [vars(tool) for tool in request.tools], request.schema
-    calls = [call.to_dict() for message in request.messages for call in message.calls]
-    return [*(block.text for block in blocks), json.dumps([*plain, calls], default=str)]

@@ -1,7 +1,7 @@
 """Creates the SDK clients of providers, with rules for HTTP.
 
-Redirects are not followed, only a fixed set of headers is sent, and the size of a body is checked while it is read, both
-as received and decompressed. All settings are passed explicitly.
+All settings are passed explicitly. Redirects are not followed, only a fixed set of headers is sent, and the size of a
+body is checked while it is read, both as received and decompressed.
 """
 
 from __future__ import annotations
