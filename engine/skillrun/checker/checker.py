@@ -29,9 +29,7 @@ from skillrun.definitions.parse import check_kind
 from skillrun.definitions.verbs import LOOKUP, TOOLS
 from skillrun.library.library import Library
 from skillrun.library.lookups import UNKNOWN, Lookups, Settings
-from skillrun.library.reply_sizes import check_reply_sizes
-from skillrun.library.secrets import check_secret_names
-from skillrun.library.settings import check_user_only_settings
+from skillrun.library.settings import check_engine_settings
 from skillrun.library.symbols import ScopeOwners, SymbolTable
 from skillrun.scoring.compaction import estimate_tokens
 from skillrun.syntax.diagnostics import ParsingStopped, Problem, Problems, Severity
@@ -183,9 +181,7 @@ class Checker:
                 for section in text.document.sections if name == "tools" else ():
                     if section.name not in (*TOOLS, LOOKUP):
                         self.lookups.report_unknown(section.heading, "tool", section.name, (*TOOLS, LOOKUP))
-        check_secret_names(self.library, self.problems)
-        check_user_only_settings(self.library, self.problems)
-        check_reply_sizes(self.library, self.problems)
+        check_engine_settings(self.library, self.problems)
         check_sizes(self.library, self.lookups.config("skillrun").part("token_lint"), self.problems)
 
     def _check_protocol(self, name: str, settings: Settings, protocol_stack: tuple[str, ...]) -> CheckedProtocol | None:

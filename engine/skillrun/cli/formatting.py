@@ -117,16 +117,6 @@ def format_event(event: Data) -> str:
     return "\n".join(map(indent_continuation, [lines] if isinstance(lines, str) else lines))
 
 
-def _format_run_start(event: Data) -> list[str]:
-    verb = "resuming" if event["resumed"] else "starting"
-    return [f"{verb} {event['run']} in {event['folder']}", f"models: {format_pairs(event['models'])}"]
-
-
-def _format_phase_start(event: Data) -> str:
-    again = f" (round {event['round']})" if event["round"] > 1 else ""
-    return f"{event['phase']}: started{again}"
-
-
 def _format_phase_end(event: Data) -> str:
     if event["final"]:
         return ""
@@ -138,44 +128,33 @@ def _format_phase_end(event: Data) -> str:
 def _format_questions(event: Data) -> list[str]:
     from skillrun.questions.answers import GENERATED_NOTE  # a slow import
 
-    generated_note = f" ({GENERATED_NOTE})" if event.get("computed") else ""
-    return [
-        f"{event['phase']}: question{generated_note}: {question.get('text', '')}" for question in event["questions"]
-    ]
+    label = f"{event['phase']}: question{f' ({GENERATED_NOTE})' if event.get('computed') else ''}"
+    return [f"{label}: {question.get('text', '')}" for question in event["questions"]]
 
 
 def _format_answers(event: Data) -> list[str]:
     """Return a line for each source of answers, and one for comments on unanswered questions.
 
-    Answers without a source come from older runs, and count as the user's.
+    Answers without a source come from older runs, and count as the user's. A prepared answer has the key of its
+    question in a file of prepared answers, which several passes of a step can share.
     """
     if event["replayed"]:
         return []
-    from skillrun.questions.answers import PREPARED
+    from skillrun.questions.answers import PREPARED  # slow imports
+    from skillrun.questions.prepared_answers import unique_answer_key
 
     by_source: dict[str, dict[str, Any]] = {}
+    left_open: dict[str, Any] = {}
     for answer in event["answers"]:
+        by, name = str(answer.get("answered_by")), str(answer.get("id", ""))
         if answer.get("answer") not in (None, ""):
-            by, name = str(answer.get("answered_by")), str(answer.get("id", ""))
-            name = _prepared_name(event, name) if by == PREPARED else name
+            if by == PREPARED:
+                name = unique_answer_key(str(event["address"]).partition("/")[2].rpartition("@")[0], {"id": name})
             by_source.setdefault(ANSWER_SOURCES.get(by, "answered"), {})[name] = answer["answer"]
-    left_open = {str(answer.get("id", "")): answer["comment"] for answer in event["answers"] if _is_left_open(answer)}
+        elif answer.get("comment"):
+            left_open[name] = answer["comment"]
     lines = {**by_source, "left open": left_open}
     return [f"{event['phase']}: {how}: {format_pairs(answers)}" for how, answers in lines.items() if answers]
-
-
-def _prepared_name(event: Data, id_: str) -> str:
-    """Return the key of a question in a file of prepared answers. Several passes of a step can share a key."""
-    from skillrun.questions.prepared_answers import (
-        unique_answer_key,  # a slow import
-    )
-
-    return unique_answer_key(str(event["address"]).partition("/")[2].rpartition("@")[0], {"id": id_})
-
-
-def _is_left_open(answer: Data) -> bool:
-    """Whether the user commented on a question without answering it."""
-    return answer.get("answer") in (None, "") and bool(answer.get("comment"))
 
 
 def _format_message(event: Data) -> str:
@@ -184,16 +163,19 @@ def _format_message(event: Data) -> str:
 
 def _format_estimate(event: Data) -> str:
     turns = f" and {count_noun(event['turns'], 'turn')} with tools" if event["turns"] else ""
-    what = (
-        f"about {count_noun(event['calls'], 'call')}{turns}, {event['tokens']:,} tokens, {format_price(event['price'])}"
-    )
-    return f"{event['phase']}: expected now, {event['because']}: {what}"
+    usage = f"{count_noun(event['calls'], 'call')}{turns}, {event['tokens']:,} tokens, {format_price(event['price'])}"
+    return f"{event['phase']}: expected now, {event['because']}: about {usage}"
 
 
 EVENT_FORMATTERS: Final[Mapping[str, Callable[[Data], str | list[str]]]] = {
-    "RunStarted": _format_run_start,
+    "RunStarted": lambda event: [
+        f"{'resuming' if event['resumed'] else 'starting'} {event['run']} in {event['folder']}",
+        f"models: {format_pairs(event['models'])}",
+    ],
     "Notice": _format_message,
-    "PhaseStarted": _format_phase_start,
+    "PhaseStarted": lambda event: (
+        f"{event['phase']}: started" + (f" (round {event['round']})" if event["round"] > 1 else "")
+    ),
     "PhaseEnded": _format_phase_end,
     "Pruned": lambda event: f"{event['phase']}: {_format_message(event)}",
     "Said": lambda event: f"{event['phase']}: {_format_message(event)}",

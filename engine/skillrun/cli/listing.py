@@ -79,8 +79,8 @@ def _read_yaml_description(path: Path, inside: Path | None) -> str:
 
     problems = Problems()
     source = read_source(path, path.name, problems, MAX_PROSE, inside)
-    foreign = path.parent.name == "roles"
-    front = parse_frontmatter(source, problems, foreign=foreign)[0] if source is not None else None
+    is_role = path.parent.name == "roles"
+    front = parse_frontmatter(source, problems, foreign=is_role)[0] if source is not None else None
     node = front.get("description") if front is not None else None
     if problems.has_errors or (node is not None and not isinstance(node, Scalar)):
         return UNREADABLE

@@ -37,20 +37,9 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.live import Live
 
-STATUS_MARKS: Final = {
-    "completed": "✓",
-    "skipped": "–",
-    "failed": "✗",
-    "needs-user-input": "?",
-    "back": "↺",
-    "running": "▸",
-    "": " ",
-}
-SCROLLING_EVENTS: Final = frozenset(
-    {"RunStarted", "Notice", "Said", "Pruned", "Tripped", "WentBack", "Expected", "CallEnded"}
-)
-
-QUIET_EVENTS: Final = frozenset({"PhaseEnded", "Pruned", "Tripped", "WentBack", "CallEnded"})
+MARKS: Final = {"completed": "✓", "skipped": "–", "failed": "✗", "needs-user-input": "?", "back": "↺", "running": "▸"}
+SCROLLING_EVENTS: Final = ("RunStarted", "Notice", "Said", "Pruned", "Tripped", "WentBack", "Expected", "CallEnded")
+QUIET_EVENTS: Final = ("PhaseEnded", "Pruned", "Tripped", "WentBack", "CallEnded")
 
 
 @dataclass
@@ -82,7 +71,8 @@ class RunProgress:
             case PhaseEnded():
                 self.phases[event.phase] = PhaseProgress(event.status, event.round, event.seconds)
             case WentBack():
-                names = [name for name in self.phases if _parent_path(name) == _parent_path(event.target)]
+                parent = event.target.rpartition("/")[0]  # the path of the step that runs the phase's workflow
+                names = [name for name in self.phases if name.rpartition("/")[0] == parent]
                 for name in names[names.index(event.target) :]:
                     self.phases[name] = PhaseProgress(round=event.round)
             case ItemEnded() if event.phase in self.phases:
@@ -96,36 +86,23 @@ class RunProgress:
 
     def lines(self) -> list[str]:
         now = time.monotonic()
-        wide = max(map(len, self.phases), default=0)
+        width = max(map(len, self.phases), default=0)
         lines = []
         for name, phase in list(self.phases.items()):
             seconds = phase.seconds if phase.started_at is None else now - phase.started_at
-            round_text = f"round {phase.round}" if phase.round > 1 and phase.status else ""
             took = format_duration(seconds) if seconds else ""
+            round_text = f"round {phase.round}" if phase.round > 1 and phase.status else ""
             waited = format_waiting(self.times.waiting_seconds(name, now))
             more = ", ".join(filter(None, (round_text, waited)))
-            lines.append(f"{STATUS_MARKS.get(phase.status, ' ')} {name:<{wide}} {took:>12}  {more}".rstrip())
-            calls = [(call, since) for call, since in list(self.speaking.values()) if call.phase == name]
+            lines.append(f"{MARKS.get(phase.status, ' ')} {name:<{width}} {took:>12}  {more}".rstrip())
             lines += [f"    {step}: {ended}" for step, ended in phase.items.items()]
-            lines += [
-                f"    {_call_label(call)} · {call.model} · {format_duration(now - since)}" for call, since in calls
-            ]
+            for call, since in list(self.speaking.values()):
+                if call.phase == name:
+                    label = " · ".join(filter(None, (enclosing_items(call.address), call.member)))
+                    lines.append(f"    {label} · {call.model} · {format_duration(now - since)}")
         waited = format_waiting(self.times.answers.seconds(now))
-        return [
-            *lines,
-            " · ".join(filter(None, (format_usage(self.total.to_dict()), format_duration(now - self.since), waited))),
-        ]
-
-
-def _call_label(call: CallStarted) -> str:
-    """Return the member, preceded by the items of the `each` steps that contain the call."""
-    items = enclosing_items(call.address)
-    return f"{items} · {call.member}" if items else call.member
-
-
-def _parent_path(phase: str) -> str:
-    """Return the path of the step that runs the phase's workflow; empty if this is the run's own workflow."""
-    return phase.rpartition("/")[0]
+        totals = (format_usage(self.total.to_dict()), format_duration(now - self.since), waited)
+        return [*lines, " · ".join(filter(None, totals))]
 
 
 class PlainView:

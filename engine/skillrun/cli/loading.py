@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from skillrun.library.library import Library
     from skillrun.library.privileged_settings import PrivilegedSetting
     from skillrun.models.catalogue import Catalogue
-    from skillrun.models.concurrency import ConcurrencyLimits
-    from skillrun.models.entries import ResolvedModel
+    from skillrun.models.entries import ConcurrencyLimits, ResolvedModel
     from skillrun.models.messages import Gateway
     from skillrun.models.scripted import Rule
     from skillrun.runtime.run import Responder, Session
@@ -48,20 +47,14 @@ def open_catalogue(library: Library, *, trusted: bool = False) -> Catalogue:
     from skillrun.models.catalogue import Catalogue
 
     models = library.config("models")
-    catalogue = (
-        Catalogue.from_config(models.data, origins(models)) if models else Catalogue.from_config({})
-    ).apply_base_urls(os.environ)
-    return catalogue if trusted else catalogue.block_providers(_untrusted_providers(library, catalogue))
-
-
-def _untrusted_providers(library: Library, catalogue: Catalogue) -> dict[str, str]:
-    """Return why each blocked provider is blocked, keyed by provider."""
+    catalogue = Catalogue.from_config(models.data, origins(models)) if models else Catalogue.from_config({})
+    catalogue = catalogue.apply_base_urls(os.environ)
     reasons: dict[str, str] = {}
-    for setting in untrusted_settings(library):
+    for setting in () if trusted else untrusted_settings(library):
         moved = setting.key.endswith(".base_url") and catalogue.providers[setting.provider].origin != setting.location
         if not moved:  # the environment overrides the project's address
             reasons.setdefault(setting.provider, f"{setting.location} is not trusted")
-    return reasons
+    return catalogue.block_providers(reasons)
 
 
 def untrusted_settings(library: Library) -> tuple[PrivilegedSetting, ...]:
@@ -131,20 +124,14 @@ class LoadedWorkflow:
                 raise SkillrunError(message, "set a key, or submit the run with `--model`")
 
     def check_models(
-        self,
-        override: str,
-        inputs: Mapping[str, Any],
-        *,
-        keys: bool,
-        pinned: Mapping[str, str] = MappingProxyType({}),
+        self, override: str, inputs: Mapping[str, Any], *, keys: bool, pinned: Mapping[str, str] = MappingProxyType({})
     ) -> None:
         """Raise UsageError if a model is unknown.
 
         With `keys`, raise SkillrunError if a key is missing or, for the embedded model, its extra is not installed.
         """
         from skillrun.installation import extra_hint, has_local_model
-        from skillrun.library.input_names import referenced_models
-        from skillrun.library.lookups import Lookups
+        from skillrun.library.lookups import Lookups, referenced_models
         from skillrun.syntax.diagnostics import SkillrunError, UsageError
 
         if override and (wrong := Lookups(self.program.library).models.check_model(override)):
@@ -153,12 +140,13 @@ class LoadedWorkflow:
         required_names = {*self.catalogue.tiers, *input_models, *pinned}
         for name, resolved in self.resolve_models(override, pinned, input_models).items():
             provider = self.catalogue.providers.get(resolved.provider)
-            if keys and name in required_names and provider and not provider.is_configured(os.environ):
+            if not keys or name not in required_names or provider is None:
+                continue
+            if not provider.is_configured(os.environ):
                 hint = f"set {provider.key}, or use another model with `--model`; `skillrun models` lists them"
-                raise SkillrunError(
-                    f"`{name}` needs a key: it is {resolved.model}, and {provider.key} is not set", hint
-                )
-            if keys and name in required_names and provider and provider.kind == "embedded" and not has_local_model():
+                message = f"`{name}` needs a key: it is {resolved.model}, and {provider.key} is not set"
+                raise SkillrunError(message, hint)
+            if provider.kind == "embedded" and not has_local_model():
                 message = f"`{name}` cannot be used: it is {resolved.model}, which needs xllamacpp (not installed)"
                 variables = [each.key for each in self.catalogue.providers.values() if each.strong and each.key]
                 raise SkillrunError(message, f"set {' or '.join(variables)}, or install it: {extra_hint('local')}")
@@ -248,11 +236,11 @@ def problems_for_display(library: Library) -> list[Problem]:
 
 def prefix_problem_paths(problems: Iterable[Problem], folder: str) -> list[Problem]:
     """Return the problems, with the project's folder before the paths of project files."""
-    outside = ("~config/", "skillrun:")
+    if folder == ".":
+        return list(problems)
+    outside, prefix = ("~config/", "skillrun:"), f"{folder.rstrip('/')}/"
     return [
-        problem
-        if folder == "." or problem.path.startswith(outside)
-        else replace(problem, path=f"{folder.rstrip('/')}/{problem.path}")
+        problem if problem.path.startswith(outside) else replace(problem, path=f"{prefix}{problem.path}")
         for problem in problems
     ]
 

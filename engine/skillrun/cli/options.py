@@ -15,20 +15,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
+from click.core import ParameterSource
 
+from skillrun import registry
 from skillrun.library.roots import enclosing_project, search_path
+from skillrun.syntax.diagnostics import UsageError, allowed_hint, did_you_mean
 
 if TYPE_CHECKING:
     from skillrun.definitions.definitions import Workflow
-    from skillrun.models.concurrency import ConcurrencyLimits
+    from skillrun.models.entries import ConcurrencyLimits
     from skillrun.store.stored_run import SharedStore, Store, StoredRun
     from skillrun.types.fields import Field
 
 INPUT_PREFIX: Final = "input_"
 STORE_VARIABLE: Final = "SKILLRUN_STORE"
-NO_STORE_HINT: Final = (
-    f"use `--store postgresql://…`, or set {STORE_VARIABLE}, or `store` in your user config/skillrun.yaml"
-)
 QUEUE_PATTERN: Final = re.compile(r"[a-z0-9][a-z0-9_.-]{0,39}")
 DURATION_PATTERN: Final = re.compile(r"(\d+)([smhd])")
 UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
@@ -107,7 +107,6 @@ class QueueNameType(click.ParamType[str]):
 def _parse_budget(_context: click.Context, _parameter: click.Parameter, text: str) -> dict[str, float]:
     """Return limits parsed from a text such as `calls=20,price=1.5`."""
     from skillrun.library.settings import LIMIT_NAMES
-    from skillrun.syntax.diagnostics import allowed_hint, did_you_mean
 
     limits: dict[str, float] = {}
     for part in text.split(",") if text else ():
@@ -129,22 +128,13 @@ def _parse_budget(_context: click.Context, _parameter: click.Parameter, text: st
 
 def _resolve_runs_folder(context: click.Context, parameter: click.Parameter, runs: Path) -> Path:
     """Return the folder of the runs. Raises UsageError if the default folder is a link to outside the project."""
-    from click.core import ParameterSource
-
-    is_explicit = context.get_parameter_source(str(parameter.name)) is not ParameterSource.DEFAULT
-    if is_explicit:
+    if context.get_parameter_source(str(parameter.name)) is not ParameterSource.DEFAULT:
         return runs
     project = current_project()
     runs = relative_to_cwd(project / runs)
     if runs.is_symlink() and not runs.resolve().is_relative_to(project.resolve()):
-        from skillrun.syntax.diagnostics import UsageError
-
         raise UsageError(f"`{runs}` is a link to outside the project", f"`--out {runs}` uses it anyway")
     return runs
-
-
-def _save_store_url(context: click.Context, _parameter: click.Parameter, url: str) -> None:
-    context.find_root().meta[STORE_VARIABLE] = url
 
 
 store = click.option(
@@ -152,7 +142,7 @@ store = click.option(
     default="",
     metavar="URL",
     expose_value=False,
-    callback=_save_store_url,
+    callback=lambda context, _parameter, url: context.find_root().meta.update({STORE_VARIABLE: url}),
     help=f"Use a store (postgresql://…) instead of a folder. Also set by {STORE_VARIABLE}.",
 )
 
@@ -211,8 +201,7 @@ budget = click.option(
 
 def select_store(runs: Path) -> Store:
     """Return the store at the configured URL or, without a URL, the store in the folder."""
-    url = store_url()
-    if url:
+    if url := store_url():
         return open_store(url).runs
     from skillrun.store.local.local_store import LocalStore
 
@@ -221,20 +210,18 @@ def select_store(runs: Path) -> Store:
 
 def open_store(url: str) -> SharedStore:
     """Return the store at a URL, opened by the registered extension. Raises SkillrunError."""
-    from skillrun.registry import load
-
-    store: SharedStore = load("stores", "postgres")(url)
+    store: SharedStore = registry.load("stores", "postgres")(url)
     return store
 
 
 def require_store_url() -> str:
     """Return the URL of the store. Raises UsageError if none is set."""
-    from skillrun.syntax.diagnostics import UsageError
-
-    url = store_url()
-    if not url:
-        raise UsageError("no store is configured", NO_STORE_HINT)
-    return url
+    if url := store_url():
+        return url
+    raise UsageError(
+        "no store is configured",
+        f"use `--store postgresql://…`, or set {STORE_VARIABLE}, or `store` in your user config/skillrun.yaml",
+    )
 
 
 def store_url() -> str:
@@ -276,15 +263,17 @@ def open_run(run: str, runs: Path) -> StoredRun:
 
 def resolve_path_inputs(workflow: Workflow, values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the inputs with paths made relative to the project."""
-    paths = {field.name: field for field in workflow.inputs if field.item.word == "path"}
-    return {name: _resolve_path_value(value, paths[name]) if name in paths else value for name, value in values.items()}
-
-
-def _resolve_path_value(value: str | list[str], field: Field) -> str | list[str]:
-    if field.is_list:
-        parts = value.split(",") if isinstance(value, str) else value
-        return [relative_to_project(part.strip()) for part in parts if part.strip()]
-    return relative_to_project(value) if isinstance(value, str) else value
+    resolved = dict(values)
+    for field in workflow.inputs:
+        value = values.get(field.name)
+        if field.item.word != "path" or value is None:
+            continue
+        if field.is_list:
+            parts = value.split(",") if isinstance(value, str) else value
+            resolved[field.name] = [relative_to_project(part.strip()) for part in parts if part.strip()]
+        elif isinstance(value, str):
+            resolved[field.name] = relative_to_project(value)
+    return resolved
 
 
 def parameter_name(field: Field) -> str:

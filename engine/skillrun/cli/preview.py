@@ -18,7 +18,7 @@ from skillrun.cli.loading import LoadedWorkflow
 from skillrun.cli.output import Output
 from skillrun.definitions.definitions import enclosing_loops
 from skillrun.events import CallEnded, Event, RunStarted
-from skillrun.library.reply_sizes import ReplySize, load_reply_sizes, step_address
+from skillrun.library.settings import ReplySize, load_reply_sizes, step_address
 from skillrun.models.catalogue import Catalogue
 from skillrun.models.messages import NULL_LISTENER, AttemptListener, Reply, Request, Usage
 from skillrun.models.scripted import Rule, ScriptedGateway

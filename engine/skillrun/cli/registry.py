@@ -59,10 +59,10 @@ GROUPS: Final = MappingProxyType(
             ),
             "eject": CommandEntry(f"{AUTHORING}.eject:eject_command", "Copy a built-in file into the project."),
             "outdated": CommandEntry(
-                f"{AUTHORING}.outdated:outdated_command", "Compare copied files with the built-in ones."
+                f"{AUTHORING}.eject:outdated_command", "Compare copied files with the built-in ones."
             ),
             "schema": CommandEntry(
-                f"{AUTHORING}.schema:schema", "Print a file's format as JSON Schema.", in_table=False
+                f"{AUTHORING}.skill:schema", "Print a file's format as JSON Schema.", in_table=False
             ),
             "hint": CommandEntry(f"{AUTHORING}.hint:hint", "Scan a prompt for risks (editor hook).", in_table=False),
             "skill": CommandEntry(

@@ -16,8 +16,8 @@ from skillrun.cli.loading import load
 from skillrun.cli.options import current_project
 from skillrun.cli.output import Output
 from skillrun.cli.preview import preview_run
-from skillrun.definitions.definitions import Workflow, strip_markers
-from skillrun.models.messages import Block, Request
+from skillrun.definitions.definitions import strip_markers
+from skillrun.models.messages import Request
 from skillrun.runtime.inputs import validate_inputs
 from skillrun.scoring.compaction import estimate_tokens
 from skillrun.store.stored_run import StoredRun
@@ -79,7 +79,8 @@ def _render_recorded_prompt(run: StoredRun, selector: CallSelector, out: Output)
         out.line(line)
     if not turn.is_exact:
         out.note("warning: the fingerprint does not match: this text was changed after it was recorded")
-    if not out.json and any(_has_hidden_characters(block) for block in _blocks(turn.request)):
+    texts = [block.text for _, blocks in titled_blocks(turn.request) for _, block in blocks]
+    if not out.json and any(make_printable(text) != text for text in texts):
         out.note("the prompt has control or invisible characters, which are not shown; `--json` prints all characters")
     for _, other in others:
         out.note(f"there is also {other.address}")
@@ -88,14 +89,6 @@ def _render_recorded_prompt(run: StoredRun, selector: CallSelector, out: Output)
             f"{count_noun(conversation.versions - 1, 'earlier prompt')} at this address: `--version 1` is the first"
         )
     return 0
-
-
-def _blocks(request: Request) -> Iterator[Block]:
-    return (block for _, blocks in titled_blocks(request) for _, block in blocks)
-
-
-def _has_hidden_characters(block: Block) -> bool:
-    return make_printable(block.text) != block.text
 
 
 def _render_previewed_prompt(
@@ -108,11 +101,25 @@ def _render_previewed_prompt(
     if phase not in phases:
         what = f"`{workflow}` has no phase `{phase}`" if phase else "a phase is required"
         raise UsageError(what, did_you_mean(phase, phases) or allowed_hint(phases))
-    inputs_given = options.resolve_path_inputs(loaded.program.workflow, _parse_inputs(loaded.program.workflow, given))
+    required = [
+        field.name for field in loaded.program.workflow.inputs if field.required and field.item.word == "string"
+    ]
+    values: dict[str, Any] = {name: f"(the {name})" for name in required}
+    for pair in given:
+        name, equals, value = pair.partition("=")
+        if not equals:
+            raise UsageError(f"`{pair}` is not a valid input", "use `-i NAME=VALUE`")
+        values[name] = value
+    inputs_given = options.resolve_path_inputs(loaded.program.workflow, values)
     inputs, _ = validate_inputs(loaded.program, inputs_given, current_project())
     preview = asyncio.run(preview_run(loaded, inputs, model, typed=inputs_given))
     requests = {address: request for address, request in preview.requests if address.startswith(f"{workflow}/{phase}/")}
-    addresses = [address for address in requests if _has_segment(address, step) and _has_member(address, member)]
+    addresses = [
+        address
+        for address in requests
+        if (not step or any(step in (segment, strip_markers(segment)) for segment in address.split("/")))
+        and any(matches_member(strip_markers(segment), member) for segment in address.split("/")[2:-1])
+    ]
     if not requests:
         why = f"{preview.outcome.status}{reason_suffix(preview.outcome.reason)}"
         raise SkillrunError(
@@ -128,32 +135,13 @@ def _render_previewed_prompt(
     return 0
 
 
-def _parse_inputs(workflow: Workflow, given: tuple[str, ...]) -> dict[str, Any]:
-    """Return the given inputs, with placeholders for required strings."""
-    required = [field.name for field in workflow.inputs if field.required and field.item.word == "string"]
-    values: dict[str, Any] = {name: f"(the {name})" for name in required}
-    for pair in given:
-        name, equals, value = pair.partition("=")
-        if not equals:
-            raise UsageError(f"`{pair}` is not a valid input", "use `-i NAME=VALUE`")
-        values[name] = value
-    return values
-
-
-def _has_segment(address: str, name: str) -> bool:
-    """Whether the address has a segment called `name`, whatever its pass or `each` item."""
-    return not name or any(name in (segment, strip_markers(segment)) for segment in address.split("/"))
-
-
-def _has_member(address: str, member: str) -> bool:
-    """Whether a segment of the address is a member with this id, role, variant or model."""
-    return any(matches_member(strip_markers(segment), member) for segment in address.split("/")[2:-1])
-
-
 def _request_lines(address: str, request: Request) -> Iterator[str]:
     yield f"{address} · {request.model} · reply limit {request.max_tokens:,} tokens"
-    parts = [block for block in _blocks(request) if block.part]
-    yield from format_table(
-        ("part", "tokens"), [[block.part, f"{estimate_tokens(block.text):,}"] for block in parts], right=(1,)
-    )
+    rows = [
+        (block.part, f"{estimate_tokens(block.text):,}")
+        for _, blocks in titled_blocks(request)
+        for _, block in blocks
+        if block.part
+    ]
+    yield from format_table(("part", "tokens"), rows, right=(1,))
     yield from prompt_lines(request)

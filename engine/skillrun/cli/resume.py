@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, fields, replace
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,7 +13,7 @@ import click
 
 from skillrun.checker.checker import check_workflow
 from skillrun.checker.program import Program
-from skillrun.cli import adoption, completion, options
+from skillrun.cli import completion, options
 from skillrun.cli.execution import execute_session
 from skillrun.cli.formatting import count_noun, format_price
 from skillrun.cli.loading import LoadedWorkflow, exit_on_errors, load, load_script, open_library
@@ -28,13 +29,14 @@ from skillrun.models.scripted import ScriptedGateway
 from skillrun.questions.expected_questions import check_answers
 from skillrun.runtime import session as sessions
 from skillrun.runtime.forecast import Forecast, PredictedCall, forecast_calls
-from skillrun.runtime.foreign_runs import effective_state
+from skillrun.runtime.foreign_runs import effective_state, foreign_claims, format_claims, raise_undecided_error
 from skillrun.runtime.run import Session
 from skillrun.runtime.state_migration import changed_files
 from skillrun.store.clock import utc_timestamp
 from skillrun.store.local.local_run import LocalRun
 from skillrun.store.next_step import ResumeCommand, recorded_flags
 from skillrun.store.outcome import Outcome
+from skillrun.store.seal import CHANGE_INPUT_HINT
 from skillrun.store.state import STATE, State
 from skillrun.store.stored_run import StoredRun
 from skillrun.syntax.diagnostics import UsageError
@@ -62,43 +64,25 @@ ESTIMATE_NOTE: Final = "Possible calls depend on generated replies: the real run
 @options.script
 @options.share
 @options.trust_project
-@adoption.adopt
+@click.option(
+    "--adopt/--no-adopt",
+    default=None,
+    help="For a run folder from another machine: keep its models and paths, or use this project's.",
+)
 @options.quiet
 @options.as_json
-def resume(run: str, **options_given: Any) -> int:
-    return resume_from_request(build_resume_request(run, options_given))
+def resume(run: str, **values: Any) -> int:
+    return resume_run(run, values)
 
 
-@dataclass(frozen=True)
-class ResumeRequest:
-    """The run to resume, and the values of the options."""
+def resume_run(run_name: str, values: Mapping[str, Any], workflow: str = "") -> int:
+    """Resume a run with option values that are keyed by name, and return the exit code.
 
-    run: str
-    runs: Path
-    script: Path | None
-    presence: AnswerOptions
-    budget: Mapping[str, float]
-    share: bool
-    trust_project: bool
-    adopt: bool | None
-    yes: bool
-    preview: bool
-    from_start: bool
-    quiet: bool
-    json: bool
-
-
-def build_resume_request(run: str, values: Mapping[str, Any]) -> ResumeRequest:
-    """Return the request for a run, built from option values that are keyed by name."""
-    answer_options = AnswerOptions(**{field.name: values[field.name] for field in fields(AnswerOptions)})
-    option_names = [field.name for field in fields(ResumeRequest) if field.name not in ("run", "presence")]
-    return ResumeRequest(run, presence=answer_options, **{name: values[name] for name in option_names})
-
-
-def resume_from_request(request: ResumeRequest, workflow: str = "") -> int:
-    """Resume a run, and return the exit code. If `workflow` is given, raises UsageError for runs of other workflows."""
-    out, answer_options, preview = Output(request.json, request.quiet), request.presence, request.preview
-    runs, name = options.locate_run(request.run, request.runs)
+    If `workflow` is given, raises UsageError for runs of other workflows.
+    """
+    out, preview = Output(values["json"], values["quiet"]), values["preview"]
+    answer_options = AnswerOptions(values["unattended"], values["interactive"], values["answers"])
+    runs, name = options.locate_run(run_name, values["runs"])
     run = runs.open_run(name)
     command_name = run.command_argument(current_project())
     if (project := current_project()) != Path.cwd():
@@ -108,107 +92,101 @@ def resume_from_request(request: ResumeRequest, workflow: str = "") -> int:
         _migrate_run(run, library, out, preview=preview)
     state = run.state()
     if workflow not in ("", state.workflow):
-        raise UsageError(
-            f"`{name}` is a run of `{state.workflow}`, not of `{workflow}`", f"`skillrun resume {command_name}`"
-        )
-    from_start = request.from_start or (preview and state.status == "completed")
+        message = f"`{name}` is a run of `{state.workflow}`, not of `{workflow}`"
+        raise UsageError(message, f"`skillrun resume {command_name}`")
+    from_start = values["from_start"] or (preview and state.status == "completed")
     if state.status == "completed" and not from_start:
         _report_completed_run(run, state, library, command_name, out)
         return 0
     if library.locate(f"workflows/{state.workflow}.md") is None:
-        raise UsageError(
-            f"this project has no workflow `{state.workflow}`",
-            f"run this command in {state.project}, where the run was started",
-        )
+        hint = f"run this command in {state.project}, where the run was started"
+        raise UsageError(f"this project has no workflow `{state.workflow}`", hint)
     loaded = load(state.workflow, out, library)
-    changed = changed_files(loaded.program, state)
-    if answer_options.answers is not None and not preview:
-        exit_on_errors(
-            check_answers(loaded.program, answer_options.load_prepared_answers()), out, RUN_UNCHANGED, code=2
-        )
-    adopt = request.adopt
+    changed, adopt = changed_files(loaded.program, state), values["adopt"]
     if not preview:
-        adopt = adoption.resolve_adopt_option(loaded, run, adopt, out, can_ask=not answer_options.unattended)
-    script = load_script(request.script, out)
+        if answer_options.answers is not None:
+            problems = check_answers(loaded.program, answer_options.load_prepared_answers())
+            exit_on_errors(problems, out, RUN_UNCHANGED, code=2)
+        adopt = _resolve_adopt_option(loaded, run, adopt, out, can_ask=not answer_options.unattended)
+    script = load_script(values["script"], out)
     flags = {**answer_options.command_flags, **(script.command_flags if script is not None else {})}
     planned = Forecast([], 0)
-    if preview or ((changed or from_start) and not request.yes):
+    if preview or ((changed or from_start) and not values["yes"]):
         rules = script.rules if script is not None else ()
-        planned = asyncio.run(forecast_calls(_preview_session(loaded, adopt=adopt), run, rules, from_start=from_start))
-    planned_calls = planned.calls
-    ignored_edits = [] if from_start else _ignored_edits(loaded.program, changed, run)
-    repeated = [call for call in planned_calls if call.again]
+        planned = asyncio.run(forecast_calls(_preview_session(loaded, adopt), run, rules, from_start=from_start))
+    ignored = [] if from_start else _ignored_edits(loaded.program, changed, run)
     if preview:
-        lines = _preview_lines(planned, changed, ignored_edits, command_name, flags, from_start=from_start)
-        out.line("\n".join(lines))
-        calls = [asdict(call) for call in planned_calls]
-        data = {"would_ask": calls, "reused": planned.reused, "from_start": from_start, "changed": changed}
-        out.data({**data, "ignored": ignored_edits})
+        _print_preview(planned, changed, ignored, (command_name, flags), out, from_start=from_start)
         return 0
-    if repeated:
-        files = [f"changed since the run last executed: {', '.join(changed)}"] if changed else []
-        out.note("\n".join([*files, *_call_lines(repeated)]))
-        out.note(f"error: resuming would make {_describe_repeats(repeated)}; no model was called yet")
-        more = "--from-start --yes" if from_start else "--yes"
-        out.note(f"hint: {ResumeCommand(more).render(command_name, flags)} resumes anyway")
-        out.data({"status": "refused", "changed": changed, "would_ask": [asdict(call) for call in repeated]})
+    if repeated := [call for call in planned.calls if call.again]:
+        command = ResumeCommand("--from-start --yes" if from_start else "--yes").render(command_name, flags)
+        _print_refusal(repeated, changed, command, out)
         return 1
 
-    _print_warnings(request, run, ignored_edits, flags, out)
+    if ignored:
+        hint = f"hint: {ResumeCommand('--from-start').render(command_name, flags)} runs all phases again"
+        out.note("\n".join([*(f"warning: {line}" for line in ignored), hint]))
     if script is None:
-        state = effective_state(_preview_session(loaded, adopt=adopt), run)
-        models = loaded.resolve_models(state.override, state.models)
-        loaded = require_trust(
-            loaded, models, out, unattended=answer_options.unattended, is_granted=request.trust_project
-        )
+        _warn_about_script(run, ResumeCommand("--from-start" if values["from_start"] else ""), flags, out)
+        state = effective_state(_preview_session(loaded, adopt), run)
+        models, granted = loaded.resolve_models(state.override, state.models), values["trust_project"]
+        loaded = require_trust(loaded, models, out, unattended=answer_options.unattended, is_granted=granted)
 
     async def resume_session(session: Session) -> Outcome:
-        session.options = replace(session.options, budget=request.budget, share=request.share, adopt=adopt)
+        session.options = replace(session.options, budget=values["budget"], share=values["share"], adopt=adopt)
         return await sessions.resume_run(session, run, from_start=from_start)
 
     return execute_session(loaded, answer_options, resume_session, runs, name, script, out, is_resumed=True)
 
 
-def _print_warnings(
-    request: ResumeRequest, run: StoredRun, ignored_edits: list[str], flags: Mapping[str, str], out: Output
-) -> None:
-    """Warn about edits that the run ignores, and about a script that the run used but this command does not name."""
-    name = run.command_argument(current_project())
-    for line in ignored_edits:
-        out.note(f"warning: {line}")
-    if ignored_edits:
-        out.note(f"hint: {ResumeCommand('--from-start').render(name, flags)} runs all phases again")
+def _warn_about_script(run: StoredRun, command: ResumeCommand, flags: Mapping[str, str], out: Output) -> None:
+    """Warn that the run used a script, and that this command does not name it."""
     recorded = recorded_flags(run.events())
-    if "--script" in recorded and request.script is None:
-        command = ResumeCommand("--from-start" if request.from_start else "").render(name, {**recorded, **flags})
-        out.note(
-            f"warning: the run was started with `--script {recorded['--script']}`; without it, replies are generated"
-        )
-        out.note(f"hint: {command} uses the script")
+    if "--script" in recorded:
+        path, name = recorded["--script"], run.command_argument(current_project())
+        out.note(f"warning: the run was started with `--script {path}`; without it, replies are generated")
+        out.note(f"hint: {command.render(name, {**recorded, **flags})} uses the script")
 
 
 def _report_completed_run(run: StoredRun, state: State, library: Library, name: str, out: Output) -> None:
-    """Print that there is nothing to resume, which files have changed since, and how to rerun."""
+    """Print that there is nothing to resume, which files have changed since, and how to rerun.
+
+    No file counts as changed if the workflow is missing or has errors.
+    """
     out.line(f"{run.name} is completed; `skillrun show {name}` shows the details")
-    if changed := _changed_since(library, state):
-        out.line(f"changed since the run, and not used: {', '.join(changed)}")
+    if library.locate(f"workflows/{state.workflow}.md") is not None:
+        program = check_workflow(library, state.workflow, RESERVED_NAMES)
+        valid = program if not library.problems.has_errors else None
+        if valid is not None and (changed := changed_files(valid, state)):
+            out.line(f"changed since the run, and not used: {', '.join(changed)}")
     out.line(f"{ResumeCommand('--preview').render(name, {})} shows the calls that a rerun would make")
     out.data(summarize_run(run))
 
 
-def _changed_since(library: Library, state: State) -> list[str]:
-    """Return the changed files of a run's workflow; none if the workflow is missing or has errors."""
-    if library.locate(f"workflows/{state.workflow}.md") is None:
-        return []
-    program = check_workflow(library, state.workflow, RESERVED_NAMES)
-    return changed_files(program, state) if program is not None and not library.problems.has_errors else []
-
-
-def _preview_session(loaded: LoadedWorkflow, *, adopt: bool | None) -> Session:
+def _preview_session(loaded: LoadedWorkflow, adopt: bool | None) -> Session:
     """Return a session that calls no model."""
     session = loaded.build_session(ScriptedGateway(), AutoResponder())
     session.options.adopt = adopt
     return session
+
+
+def _resolve_adopt_option(
+    loaded: LoadedWorkflow, run: StoredRun, adopt: bool | None, out: Output, *, can_ask: bool
+) -> bool | None:
+    """Return whether a run folder from another machine keeps its own models and its paths outside the project.
+
+    This is the value of `--adopt` or, if it is not set, the user's answer; None if there is nothing to decide. The
+    records of the run are kept in both cases. Raises SkillrunError if the user must decide and cannot be asked.
+    """
+    session = _preview_session(loaded, adopt)
+    claims = foreign_claims(session, run) if adopt is None else None
+    if claims is None or not claims.has_claims:
+        return adopt
+    if not (can_ask and sys.stdin.isatty() and (sys.stdout.isatty() or sys.stderr.isatty())):
+        raise_undecided_error(session, run, claims)
+    out.note(format_claims(claims))
+    otherwise = f"stop, so that you can {CHANGE_INPUT_HINT}." if claims.paths else "use this project's settings."
+    return click.confirm(f"Keep these settings? No: {otherwise}", default=False, err=True)
 
 
 def _migrate_run(run: LocalRun, library: Library, out: Output, *, preview: bool) -> None:
@@ -224,25 +202,38 @@ def _migrate_run(run: LocalRun, library: Library, out: Output, *, preview: bool)
         out.line(line)
 
 
-def _preview_lines(
+def _print_preview(
     planned: Forecast,
     changed: list[str],
-    ignored_edits: list[str],
-    name: str,
-    flags: Mapping[str, str],
+    ignored: list[str],
+    run: tuple[str, Mapping[str, str]],
+    out: Output,
     *,
     from_start: bool,
-) -> Iterator[str]:
-    """Yield lines about the changed files, the calls, the ignored edits, and the next command."""
-    if changed:
-        yield f"changed since the run: {', '.join(changed)}"
-    yield from _call_lines(planned.calls, planned.reused if from_start else None)
+) -> None:
+    """Print the changed files, the calls, the ignored edits, and the next command for `run`, a name with flags."""
+    lines = [f"changed since the run: {', '.join(changed)}"] if changed else []
+    lines += _call_lines(planned.calls, planned.reused if from_start else None)
     if from_start and planned.calls:
-        yield f"next: {ResumeCommand('--from-start --yes').render(name, flags)} starts this rerun"
-    elif ignored_edits:
-        yield from ignored_edits
-        command = ResumeCommand("--from-start --preview").render(name, flags)
-        yield f"Finished phases ignore changes; {command} previews a rerun of all phases."
+        lines.append(f"next: {ResumeCommand('--from-start --yes').render(*run)} starts this rerun")
+    elif ignored:
+        command = ResumeCommand("--from-start --preview").render(*run)
+        lines += [*ignored, f"Finished phases ignore changes; {command} previews a rerun of all phases."]
+    out.line("\n".join(lines))
+    data = {"would_ask": list(map(asdict, planned.calls)), "reused": planned.reused, "from_start": from_start}
+    out.data({**data, "changed": changed, "ignored": ignored})
+
+
+def _print_refusal(repeated: list[PredictedCall], changed: list[str], command: str, out: Output) -> None:
+    """Print the calls that would be repeated, and the command that resumes anyway."""
+    lines = [f"changed since the run last executed: {', '.join(changed)}"] if changed else []
+    out.note("\n".join([*lines, *_call_lines(repeated)]))
+    certain = sum(call.certain for call in repeated)
+    calls = f"{count_noun(certain, 'call')} again" if certain else "some calls again"
+    more = f", and possibly {len(repeated) - certain} more" if 0 < certain < len(repeated) else ""
+    out.note(f"error: resuming would make {calls}{more}; no model was called yet")
+    out.note(f"hint: {command} resumes anyway")
+    out.data({"status": "refused", "changed": changed, "would_ask": list(map(asdict, repeated))})
 
 
 def _ignored_edits(program: Program, changed: list[str], run: StoredRun) -> list[str]:
@@ -264,51 +255,31 @@ def _ignored_edits(program: Program, changed: list[str], run: StoredRun) -> list
     return lines
 
 
-def _describe_repeats(asked: list[PredictedCall]) -> str:
-    certain_count = sum(call.certain for call in asked)
-    if certain_count == len(asked):
-        return f"{count_noun(certain_count, 'call')} again"
-    return (
-        f"{count_noun(certain_count, 'call')} again, and possibly {len(asked) - certain_count} more"
-        if certain_count
-        else "some calls again"
-    )
-
-
-def _call_lines(asked: list[PredictedCall], reused: int | None = None) -> list[str]:
+def _call_lines(calls: list[PredictedCall], reused: int | None = None) -> list[str]:
     """Return lines about the calls and their tokens: first certain calls, then calls that depend on generated replies.
 
     `reused` is the number of calls that a rerun takes from the journal; None for a run that resumes.
     """
-    total = f" of {len(asked) + reused:,}" if reused is not None else ""
-    if not asked:
-        return [
-            f"no calls would be made: all {reused:,} are reused" if reused is not None else "no calls would be made"
-        ]
-    certain, possible = [call for call in asked if call.certain], [call for call in asked if not call.certain]
-    lines = [*(_format_call(call) for call in certain), f"certain: {_format_total(certain, total)}"] if certain else []
-    if possible:
-        lines += [
-            *(f"{_format_call(call)}, possibly" for call in possible),
-            f"possible: {_format_total(possible, total)}",
-        ]
-    if reused is not None:
-        lines.append(f"reused: {reused:,}{total} calls")
-    return [*lines, ESTIMATE_NOTE] if possible else lines
+    if not calls:
+        return ["no calls would be made" + (f": all {reused:,} are reused" if reused is not None else "")]
+    total = f" of {len(calls) + reused:,}" if reused is not None else ""
+    lines = []
+    for kind, note in (("certain", ""), ("possible", ", possibly")):
+        chosen = [call for call in calls if call.certain == (kind == "certain")]
+        for call in chosen:
+            again = "called again" if call.again else "new"
+            lines.append(f"  {call.address} ({call.model}, {call.tokens:,} tokens): {again}{note}")
+        if chosen:
+            lines.append(f"{kind}: {_format_total(chosen, total)}")
+    lines += [f"reused: {reused:,}{total} calls"] if reused is not None else []
+    return lines if all(call.certain for call in calls) else [*lines, ESTIMATE_NOTE]
 
 
-def _format_call(call: PredictedCall) -> str:
-    kind = "called again" if call.again else "new"
-    return f"  {call.address} ({call.model}, {call.tokens:,} tokens): {kind}"
-
-
-def _format_total(asked: list[PredictedCall], total: str) -> str:
+def _format_total(calls: Sequence[PredictedCall], total: str) -> str:
     """Return the number of calls, the input tokens and the price, which depends on estimated reply lengths."""
-    prices = [call.price for call in asked if call.price is not None]
-    price = f"about {format_price(sum(prices))}" if len(prices) == len(asked) else "price unknown"
-    if prices and len(prices) < len(asked):
-        price = (
-            f"about {format_price(sum(prices))}, and {count_noun(len(asked) - len(prices), 'call')} of unknown price"
-        )
-    calls = f"{len(asked):,}{total} calls" if total else count_noun(len(asked), "call")
-    return f"{calls}, {sum(call.tokens for call in asked):,} tokens in, {price}"
+    prices = [call.price for call in calls if call.price is not None]
+    price = f"about {format_price(sum(prices))}" if prices else "price unknown"
+    if 0 < len(prices) < len(calls):
+        price += f", and {count_noun(len(calls) - len(prices), 'call')} of unknown price"
+    number = f"{len(calls):,}{total} calls" if total else count_noun(len(calls), "call")
+    return f"{number}, {sum(call.tokens for call in calls):,} tokens in, {price}"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ from skillrun.cli.loading import LoadedWorkflow, Script, load, load_script
 from skillrun.cli.options import INPUT_PREFIX, current_project, parameter_name, resolve_path_inputs
 from skillrun.cli.output import Output
 from skillrun.cli.trust import require_trust
-from skillrun.library.input_names import referenced_models
+from skillrun.library.lookups import referenced_models
 from skillrun.runtime.inputs import validate_inputs
 from skillrun.syntax.diagnostics import UsageError
 from skillrun.syntax.source import MAX_BYTES
@@ -53,12 +53,8 @@ class AnswerOptions:
         """Return the responder, which enters `prompt_context` while it asks. Raises SkillrunError."""
         from skillrun.questions.responder import open_responder
 
-        return open_responder(
-            unattended=self.unattended,
-            answers=self.answers,
-            interactive=self.interactive,
-            prompt_context=prompt_context,
-        )
+        flags = {"unattended": self.unattended, "interactive": self.interactive}
+        return open_responder(answers=self.answers, prompt_context=prompt_context, **flags)
 
 
 @dataclass(frozen=True)
@@ -94,15 +90,16 @@ def build_run_request(
     `remote_paths` are inputs that are paths on other machines.
     """
     loaded = loaded or load(name, out)
+    program = loaded.program
     options = {key: value for key, value in values.items() if not key.startswith(INPUT_PREFIX) and key != "quiet"}
-    typed = {
-        field.name: _read_input(field, _unwrap_value(values[parameter_name(field)]), out)
-        for field in loaded.program.workflow.inputs
-    }
-    typed = {name: value for name, value in typed.items() if value is not None}
-    typed = {**resolve_path_inputs(loaded.program.workflow, typed), **remote_paths}
-    all_inputs = _model_inputs(loaded.program.workflow.inputs, options["model"]) | typed
-    inputs, warnings = validate_inputs(loaded.program, all_inputs, current_project(), remote_paths)
+    model, typed, all_inputs = options["model"], {}, {}
+    for field in program.workflow.inputs:
+        if model and field.item.word == "model":
+            all_inputs[field.name] = [model] if field.is_list else model
+        if (value := _read_input(field, values[parameter_name(field)], out)) is not None:
+            typed[field.name] = value
+    typed = {**resolve_path_inputs(program.workflow, typed), **remote_paths}
+    inputs, warnings = validate_inputs(program, all_inputs | typed, current_project(), remote_paths)
     if (project := current_project()) != Path.cwd():
         out.note(f"project: {project}")
     for warning in warnings:
@@ -110,28 +107,25 @@ def build_run_request(
     options["script"] = load_script(options["script"], out)
     if options["script"] is not None:
         options["model"] = options["model"] or "scripted:default"
-    answer_options = AnswerOptions(**{field.name: options.pop(field.name) for field in fields(AnswerOptions)})
+    answer_options = AnswerOptions(*(options.pop(name) for name in ("unattended", "interactive", "answers")))
     request = RunRequest(loaded, inputs, frozenset(typed), answer_options, **options)
     calls_models = request.script is None and not request.dry_run
     loaded.check_models(request.model, inputs, keys=calls_models)
     if calls_models:
-        input_models = referenced_models(loaded.program.library, loaded.program.workflow, inputs)
-        used = loaded.resolve_models(request.model, extra_names=input_models)
-        trusted_workflow = require_trust(
-            loaded, used, out, unattended=answer_options.unattended, is_granted=request.trust_project
-        )
-        request = replace(request, loaded=trusted_workflow)
+        input_models = referenced_models(program.library, program.workflow, inputs)
+        used, granted = loaded.resolve_models(request.model, extra_names=input_models), request.trust_project
+        trusted = require_trust(loaded, used, out, unattended=answer_options.unattended, is_granted=granted)
+        request = replace(request, loaded=trusted)
     return request
 
 
-def _model_inputs(inputs: Iterable[Field], model: str) -> dict[str, Any]:
-    """Return `model` as the value of each input of type `model`; without a `model`, return no values."""
-    models = (field for field in inputs if model and field.item.word == "model")
-    return {field.name: [model] if field.is_list else model for field in models}
-
-
 def _read_input(field: Field, value: Any, out: Output) -> Any:
-    """Return the value of an input. If the value of a string is `-`, return the text from standard input."""
+    """Return the value of an input, or the text from standard input for the string `-`; None if no value is given.
+
+    If a list is given once, return one value, which the list's type splits.
+    """
+    if isinstance(value, tuple):
+        value = None if not value else value[0] if len(value) == 1 else list(value)
     if value != "-" or field.type.word not in ("string", "path"):
         return value
     if field.type.word == "path":
@@ -144,10 +138,3 @@ def _read_input(field: Field, value: Any, out: Output) -> Any:
     if len(content) > MAX_BYTES:
         raise UsageError(f"standard input has more than {MAX_BYTES:,} bytes", "put the text in a file of the project")
     return content.decode("utf-8", "surrogateescape")
-
-
-def _unwrap_value(value: Any) -> Any:
-    """Return None if no value is given. If a list is given once, return one value, which the list's type splits."""
-    if isinstance(value, tuple):
-        return None if not value else value[0] if len(value) == 1 else list(value)
-    return value

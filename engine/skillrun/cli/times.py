@@ -51,6 +51,8 @@ class RunTimes:
     def add(self, event: Data, at: float) -> None:
         """Add an event of the run that happened at `at`, in seconds."""
         kind, address = event["event"], str(event.get("address", ""))
+        phase = str(event.get("phase", ""))
+        own_phase = phase.partition("/")[0]  # not that of a workflow which a step of the run executes
         before = self.last if self.first is not None else at
         self.first = at if self.first is None else self.first
         match kind:
@@ -64,17 +66,17 @@ class RunTimes:
                 else:
                     self.answers.stop_all(at)
             case "PhaseStarted":
-                self._phases.pop(str(event["phase"]), None)
+                self._phases.pop(phase, None)
             case "CallStarted":
                 self.models.start(address, at)
             case "CallEnded":
                 self.models.stop(address, at)
             case "Asked":
                 self.answers.start(address, at)
-                self._of_phase(event).start(address, at)
+                self._phases[own_phase].start(address, at)
             case "Answered":
                 self.answers.stop(address, at)
-                self._of_phase(event).stop(address, at)
+                self._phases[own_phase].stop(address, at)
         self.last = max(before, at)
 
     def waiting_seconds(self, phase: str, now: float) -> float:
@@ -86,9 +88,6 @@ class RunTimes:
         total = self.last - self.first if self.first is not None else 0.0
         parts = {"models": self.models.seconds(self.last), "answers": self.answers.seconds(self.last), "total": total}
         return {name: round(seconds, 3) for name, seconds in parts.items()}
-
-    def _of_phase(self, event: Data) -> Stopwatch:
-        return self._phases[str(event["phase"]).partition("/")[0]]
 
 
 def format_waiting(seconds: float) -> str:

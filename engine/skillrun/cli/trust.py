@@ -7,7 +7,8 @@ A run that needs this consent asks for it before it starts. `library.privileged_
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from operator import attrgetter
+from typing import TYPE_CHECKING
 
 import click
 
@@ -28,9 +29,7 @@ from skillrun.questions.responder import has_terminal
 
 if TYPE_CHECKING:
     from skillrun.library.library import Library
-    from skillrun.models.entries import ProviderConfig, ResolvedModel
-
-NOTHING_TO_TRUST = "no settings of this project need your trust"
+    from skillrun.models.entries import ResolvedModel
 
 
 @click.command(help="Show the settings of this project that need your trust, and trust them.")
@@ -46,27 +45,33 @@ def trust(yes: bool, show: bool, revoke: bool, json: bool) -> int:
     if revoke:
         gone = consent.revoke(library.project)
         out.line("this project is no longer trusted" if gone else "this project was not trusted")
-        return _print_data((), out, trusted=False)
-    settings = _read_settings(library, out)
+        _print_data((), out, trusted=False)
+        return 0
+    library.config("models")
+    errors = [problem for problem in problems_for_display(library) if problem.severity == "error"]
+    exit_on_errors(errors, out, "Nothing was changed.")
+    settings = find_privileged_settings(library)
+    trusted = not settings or consent.has_consent(library.project, consent_digest(settings))
+    code = 0
     if not settings:
-        out.line(NOTHING_TO_TRUST)
-        return _print_data(settings, out, trusted=True)
-    trusted = consent.has_consent(library.project, consent_digest(settings))
-    _print_settings(library, settings, out)
-    if show or trusted:
-        out.line("These settings are trusted." if trusted else "These settings are not trusted; `skillrun trust` asks.")
-        return _print_data(settings, out, trusted=trusted)
-    if not yes and not has_terminal():
-        out.note("error: confirmation needs a terminal; nothing was changed")
-        out.note("hint: `skillrun trust --yes` trusts the settings above")
-        _print_data(settings, out, trusted=False)
-        return 1
-    if not yes and not _confirm_trust(settings):
-        out.line("Nothing was changed.")
-        _print_data(settings, out, trusted=False)
-        return 1
-    _save_consent(library, settings, out)
-    return _print_data(settings, out, trusted=True)
+        out.line("no settings of this project need your trust")
+    else:
+        _print_settings(library, settings, out)
+        if show or trusted:
+            state = "trusted." if trusted else "not trusted; `skillrun trust` asks."
+            out.line(f"These settings are {state}")
+        elif not yes and not has_terminal():
+            out.note("error: confirmation needs a terminal; nothing was changed")
+            out.note("hint: `skillrun trust --yes` trusts the settings above")
+            code = 1
+        elif yes or _confirm_trust(settings):
+            _save_consent(library, settings, out)
+            trusted = True
+        else:
+            out.line("Nothing was changed.")
+            code = 1
+    _print_data(settings, out, trusted=trusted)
+    return code
 
 
 def require_trust(
@@ -91,7 +96,7 @@ def require_trust(
         return LoadedWorkflow(loaded.program, open_catalogue(library))
     reasons = [
         f"calls to {provider.name} are blocked: {provider.blocked_reason}"
-        for provider in sorted(barred, key=_provider_name)
+        for provider in sorted(barred, key=attrgetter("name"))
     ]
     out.note(f"error: {'; '.join(reasons)}. {NOTHING_RUN}")
     out.note(
@@ -99,21 +104,6 @@ def require_trust(
     )
     out.data({"status": "refused", "reasons": reasons})
     raise click.exceptions.Exit(1)
-
-
-def _provider_name(provider: ProviderConfig) -> str:
-    return provider.name
-
-
-def _read_settings(library: Library, out: Output) -> tuple[PrivilegedSetting, ...]:
-    """Return the settings that need trust; print problems and exit if the files have errors."""
-    library.config("models")
-    exit_on_errors(
-        [problem for problem in problems_for_display(library) if problem.severity == "error"],
-        out,
-        "Nothing was changed.",
-    )
-    return find_privileged_settings(library)
 
 
 def _print_settings(library: Library, settings: Sequence[PrivilegedSetting], out: Output) -> None:
@@ -128,23 +118,13 @@ def _print_settings(library: Library, settings: Sequence[PrivilegedSetting], out
 
 def describe_setting(setting: PrivilegedSetting) -> str:
     """Return the effect of a setting: `x: calls and the key in X_API_KEY go to https://…, not to https://…`."""
-    endpoint, default_endpoint = setting.endpoint, setting.baseline
+    endpoint, default = setting.endpoint, setting.baseline
     key = f" and the key in {endpoint.key}" if endpoint.key else ""
-    address_note = (
-        f", not to {default_endpoint.base_url}"
-        if default_endpoint is not None and default_endpoint.base_url != endpoint.base_url
-        else ""
-    )
-    key_note = (
-        f", not the key in {default_endpoint.key},"
-        if default_endpoint is not None and default_endpoint.key and default_endpoint.key != endpoint.key
-        else ""
-    )
-    protocol_note = (
-        f", with the API of {endpoint.kind}"
-        if default_endpoint is not None and default_endpoint.kind != endpoint.kind
-        else ""
-    )
+    address_note = key_note = protocol_note = ""
+    if default is not None:
+        address_note = f", not to {default.base_url}" if default.base_url != endpoint.base_url else ""
+        key_note = f", not the key in {default.key}," if default.key and default.key != endpoint.key else ""
+        protocol_note = f", with the API of {endpoint.kind}" if default.kind != endpoint.kind else ""
     target = endpoint.base_url or "this process"
     return f"{setting.provider}: calls{key}{key_note} go to {target}{address_note}{protocol_note}"
 
@@ -159,8 +139,7 @@ def _confirm_trust(settings: Sequence[PrivilegedSetting]) -> bool:
     keys = {wish.endpoint.key for wish in settings if wish.endpoint.key}
     many = f"{len(places)} addresses" if len(places) > 1 else "this address"
     with_keys = f" with {count_noun(len(keys), 'key')} of yours" if keys else ""
-    text = f"Trust {many}{with_keys}?"
-    question: Question = {"id": "trust", "text": text, "choices": ["no", "yes"], "default": "no"}
+    question: Question = {"id": "trust", "text": f"Trust {many}{with_keys}?", "choices": ["no", "yes"], "default": "no"}
     return asyncio.run(Terminal().ask([question])) == [{"answer": "yes"}]
 
 
@@ -170,8 +149,8 @@ def _save_consent(library: Library, settings: Sequence[PrivilegedSetting], out: 
     out.line(f"Trusted until one of these settings changes ({path}). `skillrun trust --revoke` undoes this.")
 
 
-def _print_data(settings: Sequence[PrivilegedSetting], out: Output, *, trusted: bool) -> int:
-    rows: list[dict[str, Any]] = [
+def _print_data(settings: Sequence[PrivilegedSetting], out: Output, *, trusted: bool) -> None:
+    rows = [
         {
             "path": wish.span.path,
             "line": wish.span.line,
@@ -182,4 +161,3 @@ def _print_data(settings: Sequence[PrivilegedSetting], out: Output, *, trusted: 
         for wish in settings
     ]
     out.data({"trusted": trusted, "wants": rows})
-    return 0

@@ -54,21 +54,16 @@ def unknown_command(arguments: Sequence[str], workflows: Collection[str]) -> Usa
         named = workflow_of_path(following, workflows) or following
         topic = f"{named} " if named in workflows or named in COMMANDS else ""
         hint = hint.format(workflow=named if named in workflows else "WORKFLOW", topic=topic)
-    else:
-        hint = path_hint(name, workflows) or _suggest_command(name, workflows)
+    elif not (hint := path_hint(name, workflows)):
+        inner = {inner: f"{group} {inner}" for group, entry in COMMANDS.items() for inner in entry.subcommands}
+        full_names = {**inner, **OLD_NAMES, **{each: each for each in (*COMMANDS, *workflows)}}
+        near = did_you_mean(name, full_names)
+        meant = full_names[near.meant] if isinstance(near, Suggestion) else ""
+        meant = inner.get(name, meant)
+        hint = f"did you mean `{meant}`?" if meant else ""
     return UsageError(
         f"`{name}` is neither a workflow nor a command", hint or "`skillrun --help` lists the workflows and commands"
     )
-
-
-def _suggest_command(name: str, workflows: Collection[str]) -> str:
-    """Return the hint that names the closest workflow or command; empty if none is close."""
-    inner = {inner: f"{group} {inner}" for group, entry in COMMANDS.items() for inner in entry.subcommands}
-    full_names = {**inner, **OLD_NAMES, **{each: each for each in (*COMMANDS, *workflows)}}
-    if name in inner:
-        return f"did you mean `{inner[name]}`?"
-    suggestion = did_you_mean(name, full_names)
-    return f"did you mean `{full_names[suggestion.meant]}`?" if isinstance(suggestion, Suggestion) else ""
 
 
 def path_hint(name: str, workflows: Collection[str]) -> str:

@@ -119,7 +119,7 @@ def _estimate(request: RunRequest, out: Output) -> int:
 
 def _resume_run(name: str, run: str, values: Mapping[str, Any]) -> int:
     """Resume a run of this workflow. Raises UsageError for options that apply only to new runs."""
-    from skillrun.cli.resume import build_resume_request, resume_from_request
+    from skillrun.cli.resume import resume_run
     from skillrun.syntax.diagnostics import UsageError
 
     source = click.get_current_context().get_parameter_source
@@ -130,9 +130,7 @@ def _resume_run(name: str, run: str, values: Mapping[str, Any]) -> int:
     if rejected:
         hint = f"leave out `{rejected[0]}`, or leave out `--resume` to start a new run"
         raise UsageError(f"`{run}` cannot be resumed with `{rejected[0]}`, which applies only to new runs", hint)
-    return resume_from_request(
-        build_resume_request(run, {**values, "yes": False, "preview": False, "from_start": False, "adopt": None}), name
-    )
+    return resume_run(run, {**values, "yes": False, "preview": False, "from_start": False, "adopt": None}, name)
 
 
 def _build_parameter(field: Field, positional: bool, taken: set[str], names: Names) -> click.Parameter:

@@ -11,6 +11,7 @@ from collections import abc as collections
 from collections.abc import Collection, Iterable, Iterator
 from collections.abc import Mapping as AbstractMapping
 from dataclasses import dataclass, replace
+from functools import reduce
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -48,13 +49,13 @@ def merge_by_mode(layers: Iterable[source.Mapping], problems: Problems) -> tuple
     sample = {**data, **mode_only, FEATURES: [""]}
     listed = [_modes_entries(layer, known, sample, problems) for layer in reversed(layers)]
     names = dict.fromkeys(name for entries in listed for name in entries)
-    modes = {name: _overlay_all(entries.get(name, {}) for entries in listed) for name in names}
+    modes: dict[str, Data] = {name: reduce(overlay, (entries.get(name, {}) for entries in listed)) for name in names}
     by_mode = {}
     for name in modes:
-        pairs = zip(parts, listed, strict=True)
-        by_mode[name] = _overlay_all(
-            values for part, entries in pairs for values in (part, _shared_values(entries.get(name, {}), data))
-        )
+        mode_layers: list[Data] = []
+        for part, entries in zip(parts, listed, strict=True):
+            mode_layers += [part, _shared_values(entries.get(name, {}), data)]
+        by_mode[name] = reduce(overlay, mode_layers)
     shared = dict.fromkeys(key for entry in modes.values() for key in _shared_values(entry, data))
     complete = {name: {**entry, **{key: by_mode[name][key] for key in shared}} for name, entry in modes.items()}
     return {**data, MODES: complete}, {name: {**data, MODES: complete} for name, data in by_mode.items()}
@@ -89,23 +90,11 @@ def _shared_values(entry: Data, data: Data) -> Data:
     return {key: value for key, value in entry.items() if key in data and key != FEATURES}
 
 
-def _overlay_all(layers: Iterable[Data]) -> Data:
-    merged: Data = {}
-    for layer in layers:
-        merged = overlay(merged, layer)
-    return merged
-
-
 ENGINE_KEYS: Final = {"features": FEATURE_KEYS, "breakers": BREAKER_KEYS}  # optional keys of their entries
 
-_TYPES: Final = (
-    (bool, "true or false"),
-    (int, "a whole number"),
-    (float, "a number"),
-    (str, "text"),
-    (list, "a list"),
-    (dict, "a mapping"),
-)
+_TYPES: Final = {  # bool is a subclass of int
+    bool: "true or false", int: "a whole number", float: "a number", str: "text", list: "a list", dict: "a mapping",
+}  # fmt: skip
 
 
 def merge(layers: Iterable[Mapping], problems: Problems) -> dict[str, Any]:
@@ -175,10 +164,7 @@ def check_entry(
 
 
 def is_collection(mapping: dict[str, Any]) -> bool:
-    """Whether entries can be added: all values are mappings, all are lists, all are texts, or all are numbers.
-
-    A single number is not a collection.
-    """
+    """Whether entries can be added: all values are mappings, lists or texts, or all of several values are numbers."""
     kinds = {_type(value) for value in mapping.values()}
     return kinds in ({"a mapping"}, {"a list"}, {"text"}) or (kinds == {"a whole number"} and len(mapping) > 1)
 
@@ -188,24 +174,20 @@ def _check_value(old: Any, new: Node, problems: Problems, key_path: str) -> bool
     value = to_plain(new)
     if value is None:
         return False
-    if old is None or _type(old) == _type(value) or (isinstance(old, float) and _type(value) == "a whole number"):
-        return not (isinstance(old, list) and isinstance(new, Sequence)) or _check_records(old, new, problems, key_path)
-    problems.report(new.span, "type", f"`{key_path}` is {_type(value)}; the shipped config has {_type(old)}")
-    return False
-
-
-def _check_records(old: list[Any], new: Sequence, problems: Problems, key_path: str) -> bool:
-    """Whether the records of a list have the fields and types of the records in the shipped list."""
-    fields = {name: value for record in old if isinstance(record, dict) for name, value in record.items()}
-    entries = [entry for item in new.items if fields and isinstance(item, Mapping) for entry in item.entries.items()]
-    results = [
-        check_entry(fields, name, entry, problems, f"{key_path}[].{name}", is_open=False) for name, entry in entries
-    ]
-    return all(results)
+    if old is not None and _type(old) != _type(value) and not (isinstance(old, float) and _type(value) == _TYPES[int]):
+        problems.report(new.span, "type", f"`{key_path}` is {_type(value)}; the shipped config has {_type(old)}")
+        return False
+    is_valid = True
+    if isinstance(old, list) and isinstance(new, Sequence):  # its records have the fields of the shipped list's records
+        fields = {name: value for record in old if isinstance(record, dict) for name, value in record.items()}
+        records = [item for item in new.items if fields and isinstance(item, Mapping)]
+        for name, entry in (entry for record in records for entry in record.entries.items()):
+            is_valid &= check_entry(fields, name, entry, problems, f"{key_path}[].{name}", is_open=False)
+    return is_valid
 
 
 def _type(value: Any) -> str:
-    return next((name for kind, name in _TYPES if isinstance(value, kind)), "nothing")
+    return next((name for kind, name in _TYPES.items() if isinstance(value, kind)), "nothing")
 
 
 @dataclass(frozen=True)
@@ -262,15 +244,11 @@ def check_switches(layer: Mapping, data: dict[str, Any], problems: Problems) -> 
     needs = sum(len(feature.get("requires") or ()) for feature in known.values() if isinstance(feature, dict))
     if (len(known) > MAX_FEATURES or needs > MAX_REQUIREMENTS) and (span := layer.key_span("features")):
         message = f"there are {len(known):,} features with {needs:,} requirements"
-        problems.report(
-            span,
-            "too-many",
-            message,
-            f"at most {MAX_FEATURES} features with {MAX_REQUIREMENTS} requirements are allowed",
-        )
+        hint = f"at most {MAX_FEATURES} features with {MAX_REQUIREMENTS} requirements are allowed"
+        problems.report(span, "too-many", message, hint)
         data["features"] = {}
         return
-    for name, feature in _read_entries(layer, "features", FEATURE_KEYS, data, problems):
+    for name, _, feature in _read_entries(layer, "features", FEATURE_KEYS, data, problems):
         for need, span in feature.get("requires", {}).items():
             if need not in known:
                 problems.report(span, "unknown-feature", f"there is no feature `{need}`", suggest(need, known))
@@ -279,68 +257,51 @@ def check_switches(layer: Mapping, data: dict[str, Any], problems: Problems) -> 
     for mode, entry in _entries(layer, "modes", Problems()):
         if isinstance(entry, Mapping):
             check_breakers(entry, (data["modes"].get(mode) or {}), problems)
-            _check_mode_features(entry, known, problems)
+            _report_unknown_items(entry.get("features"), "feature", known, problems)
 
 
 def check_breakers(layer: Mapping, data: dict[str, Any], problems: Problems) -> None:
     """Check the breakers of a layer or of one of its modes: keys, types, and the texts of their questions."""
-    for name, breaker in _read_entries(layer, "breakers", BREAKER_KEYS, data, problems):
-        _check_question(layer.get("breakers"), name, breaker, (data.get("breakers") or {}).get(name), problems)
+    for name, node, breaker in _read_entries(layer, "breakers", BREAKER_KEYS, data, problems):
+        merged = (data.get("breakers") or {}).get(name)
+        if isinstance(node, Mapping) and isinstance(merged, dict):
+            _check_question(node, breaker, merged, problems)
 
 
 def _read_entries(
     layer: Mapping, part: str, keys: Keys, data: dict[str, Any], problems: Problems
-) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the entries of a part of a layer by name. A required key is optional if a weaker layer sets it."""
-    merged = data.get(part) or {}
+) -> Iterator[tuple[str, Node, dict[str, Any]]]:
+    """Yield the name, the node and the values of each entry of a part. A required key is optional if a weaker layer
+    sets it."""
     for name, entry in _entries(layer, part, problems):
-        below = merged.get(name)
+        below = (data.get(part) or {}).get(name)
         known = below if isinstance(below, dict) else {}
         optional_keys = {key: replace(rule, required=rule.required and key not in known) for key, rule in keys.items()}
-        yield name, Reader(problems).read(entry, optional_keys)
+        yield name, entry, Reader(problems).read(entry, optional_keys)
 
 
-def _check_mode_features(mode: Mapping, features: Collection[str], problems: Problems) -> None:
-    """Report unknown features in the list of a mode."""
-    listed = mode.get("features")
-    for item in listed.items if isinstance(listed, Sequence) else ():
-        if to_plain(item) not in features:
-            message, hint = f"there is no feature `{to_plain(item)}`", suggest(str(to_plain(item)), features)
-            problems.report(item.span, "unknown-feature", message, hint)
-
-
-def _check_question(part: Node | None, name: str, breaker: dict[str, Any], merged: Any, problems: Problems) -> None:
+def _check_question(entry: Mapping, breaker: dict[str, Any], merged: dict[str, Any], problems: Problems) -> None:
     """Report `ask` and `choices` in a breaker that does not ask, and choices that are invalid or too few."""
-    entry = part.get(name) if isinstance(part, Mapping) else None
-    if not isinstance(entry, Mapping) or not isinstance(merged, dict):
-        return
     for key in ("ask", "choices"):
         if key in breaker and merged.get("then") != "ask":
-            hint = "write `then: ask`, or remove it"
-            problems.report(
-                entry.entries[key].key.span,
-                "breaker",
-                f"`{key}` has no effect, because this breaker does not ask",
-                hint,
-            )
+            message = f"`{key}` has no effect, because this breaker does not ask"
+            problems.report(entry.entries[key].key.span, "breaker", message, "write `then: ask`, or remove it")
     choices = entry.get("choices")
     if not isinstance(choices, Mapping):
         return
-    words: list[str] = []
+    labels: list[str] = []
     for choice_name, choice in choices.entries.items():
         written = to_plain(choice.value)
         if choice_name not in BREAKER_CHOICES:
-            problems.report(
-                choice.key.span, "unknown-key", f"unknown choice `{choice_name}`", suggest(choice_name, BREAKER_CHOICES)
-            )
-        if not isinstance(written, str) or not written.strip():
-            problems.report(
-                choice.value.span, "empty", f"`{choice_name}` has no text", "write the label that the user sees"
-            )
-        elif " ".join(written.split()).casefold() in words:
+            hint = suggest(choice_name, BREAKER_CHOICES)
+            problems.report(choice.key.span, "unknown-key", f"unknown choice `{choice_name}`", hint)
+        label = " ".join(written.split()).casefold() if isinstance(written, str) else ""
+        if not label:
+            message, hint = f"`{choice_name}` has no text", "write the label that the user sees"
+            problems.report(choice.value.span, "empty", message, hint)
+        elif label in labels:
             problems.report(choice.value.span, "duplicate", f"another choice has the text `{written}`")
-        else:
-            words.append(" ".join(written.split()).casefold())
+        labels.append(label)
     if len(merged.get("choices") or ()) < 2:
         hint = f"use at least two of {', '.join(f'`{choice_name}`' for choice_name in BREAKER_CHOICES)}"
         problems.report(choices.span, "breaker", "there are fewer than two choices", hint)
@@ -349,11 +310,14 @@ def _check_question(part: Node | None, name: str, breaker: dict[str, Any], merge
 def check_modes(layer: Mapping, modes: Collection[Any], problems: Problems) -> None:
     """Report each mode that a feature of the layer lists and the workflow does not have."""
     for _, entry in _entries(layer, "features", Problems()):
-        listed = entry.get("modes") if isinstance(entry, Mapping) else None
-        for item in listed.items if isinstance(listed, Sequence) else ():
-            if to_plain(item) not in modes:
-                hint = suggest(str(to_plain(item)), modes)
-                problems.report(item.span, "unknown-mode", f"there is no mode `{to_plain(item)}`", hint)
+        _report_unknown_items(entry.get("modes") if isinstance(entry, Mapping) else None, "mode", modes, problems)
+
+
+def _report_unknown_items(listed: Node | None, what: str, known: Collection[Any], problems: Problems) -> None:
+    for item in listed.items if isinstance(listed, Sequence) else ():
+        name = to_plain(item)
+        if name not in known:
+            problems.report(item.span, f"unknown-{what}", f"there is no {what} `{name}`", suggest(str(name), known))
 
 
 def duplicate_spans(layers: Iterable[Mapping], values: list[Any], member: Any) -> list[Span]:

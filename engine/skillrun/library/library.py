@@ -7,12 +7,13 @@ key by key.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, TypeVar
 
 from skillrun.definitions.definitions import (
     SKILL_KINDS,
@@ -67,21 +68,15 @@ class Config:
     modes: Mapping[str, dict[str, Any]] = field(default_factory=dict)
 
 
-class ParseResult(NamedTuple):
-    """The parsed value of a file, and its problems."""
-
-    value: Any
-    problems: Problems
-
-
 @dataclass
 class LoadedFile:
-    """A loaded file: its stamp, its source, its parse results by purpose, and the problems of reading it."""
+    """A loaded file: its stamp and source, the problems of reading it, and its parsed values with their problems, by
+    purpose."""
 
     stamp: Stamp
     source: Source | None
     problems: Problems
-    results: dict[str, ParseResult] = field(default_factory=dict)
+    results: dict[str, tuple[Any, Problems]] = field(default_factory=dict)
 
 
 class Library:
@@ -232,35 +227,30 @@ class Library:
             places = self._look_up(f"config/{name}.yaml")
             parsed_layers = ((root.name, self._parse_once(root, path, "config", parse_config)) for root, path in places)
             named = tuple((root, layer) for root, layer in parsed_layers if layer is not None)
-            self._configs[name] = self._merge_config(name, named) if named else None
+            self._configs[name] = None
+            with suppress(ParsingStopped):
+                self._configs[name] = self._merge_config(name, named) if named else None
         return self._configs[name]
 
-    def _merge_config(self, name: str, named: Layers) -> Config | None:
-        try:
-            if name == "models":
-                return self._models(named)
-            roots, (*others, shipped) = (root for root, _ in named), (layer for _, layer in named)
-            moves = read_renamed_keys(shipped, self.problems)
-            for (
-                layer
-            ) in others:  # full copies of the file contain renames too, but only those of the shipped file apply
-                read_renamed_keys(layer, self.problems)
-            present = (without_key(layer, RENAMES_KEY) for layer in others)
-            layers = (
-                *(apply_renames(layer, moves, self.problems) for layer in present),
-                without_key(shipped, RENAMES_KEY),
-            )
-            data, modes = merge_by_mode(layers, self.problems)
-            return Config(name, data, layers, tuple(roots), modes)
-        except ParsingStopped:
-            return None
+    def layers(self, name: str) -> Layers:
+        """Return the layers of a config, each with the name of its root, strongest first; empty if no root has it."""
+        config = self.config(name)
+        return tuple(zip(config.roots, config.layers, strict=True)) if config is not None else ()
 
-    def _models(self, named: Layers) -> Config:
-        named = sanitize_layers(named, self.problems)
+    def _merge_config(self, name: str, named: Layers) -> Config:
+        if name == "models":
+            named = sanitize_layers(named, self.problems)
         roots, layers = tuple(root for root, _ in named), tuple(layer for _, layer in named)
-        data = merge_models(layers, self.problems)
-        check_names(layers, data, self.problems)
-        return Config("models", data, layers, roots)
+        if name == "models":
+            data = merge_models(layers, self.problems)
+            check_names(layers, data, self.problems)
+            return Config(name, data, layers, roots)
+        # A full copy of the file contains renames too. All are checked, but only those of the shipped file apply.
+        *_, renames = [read_renamed_keys(layer, self.problems) for layer in layers]
+        layers = tuple(without_key(layer, RENAMES_KEY) for layer in layers)
+        layers = (*(apply_renames(layer, renames, self.problems) for layer in layers[:-1]), layers[-1])
+        data, modes = merge_by_mode(layers, self.problems)
+        return Config(name, data, layers, roots, modes)
 
     def skill(self, name: str) -> Document | None:
         """Return the file of the skill `area/name`, whatever its kind."""
@@ -279,21 +269,17 @@ class Library:
     ) -> T | None:
         """Return a parsed file from the cache, or parse it. Files of some kinds must declare their kind."""
         if (kind, relative) not in self._definitions:
-            self._definitions[kind, relative] = self._parse_definition(relative, name, kind, parse)
+            place, document = self.locate(relative), self._document(relative)
+
+            def parse_checked_kind(_: Source, problems: Problems) -> T | None:
+                if document is None or (kind in SKILL_KINDS and not check_kind(document, kind, problems)):
+                    return None
+                return parse(document, name, problems)
+
+            parsed = self._parse_once(*place, f"{kind} ", parse_checked_kind) if place is not None else None
+            self._definitions[kind, relative] = parsed
         definition: T | None = self._definitions[kind, relative]
         return definition
-
-    def _parse_definition(
-        self, relative: str, name: str, kind: str, parse: Callable[[Document, str, Problems], T | None]
-    ) -> T | None:
-        place, document = self.locate(relative), self._document(relative)
-
-        def parse_checked_kind(_: Source, problems: Problems) -> T | None:
-            if document is None or (kind in SKILL_KINDS and not check_kind(document, kind, problems)):
-                return None
-            return parse(document, name, problems)
-
-        return self._parse_once(*place, f"{kind} ", parse_checked_kind) if place is not None else None
 
     def _document(self, relative: str) -> Document | None:
         place = self.locate(relative)
@@ -309,15 +295,14 @@ class Library:
             return None
         if purpose not in file.results:
             problems = Problems()
-            try:
-                file.results[purpose] = ParseResult(parse(file.source, problems), problems)
-            except ParsingStopped:
-                file.results[purpose] = ParseResult(None, problems)
-        result = file.results[purpose]
+            parsed = None
+            with suppress(ParsingStopped):
+                parsed = parse(file.source, problems)
+            file.results[purpose] = parsed, problems
+        value: T | None = file.results[purpose][0]
         if (path, purpose) not in self._reported:
             self._reported.add((path, purpose))
-            self._collect(result.problems)
-        value: T | None = result.value
+            self._collect(file.results[purpose][1])
         return value
 
     def _file(self, root: Root, path: Path) -> LoadedFile:
@@ -325,35 +310,31 @@ class Library:
             relative = path.relative_to(root.path).as_posix()
             file = self.cached_files.get(path)
             if file is None or file.stamp != self._stamp(path):
-                stamp, problems = self._stamp(path), Problems()
-                file = LoadedFile(stamp, self._source(root, path, root.label + relative, problems), problems)
-                self.cached_files[path] = file
+                problems, label = Problems(), root.label + relative
+                most = MAX_PROSE if path.suffix == ".md" else MAX_BYTES
+                if path in self.unsaved:
+                    source = decode_source(self.unsaved[path].encode("utf-8", "replace"), path, label, problems, most)
+                else:
+                    source = read_source(path, label, problems, most, root.boundary)
+                file = self.cached_files[path] = LoadedFile(self._stamp(path), source, problems)
             self.loaded_files[path] = file
             if file.source is not None:
                 self.files[root.name, relative] = file.source
             self._collect(file.problems)
         return self.loaded_files[path]
 
-    def _source(self, root: Root, path: Path, label: str, problems: Problems) -> Source | None:
-        most = MAX_PROSE if path.suffix == ".md" else MAX_BYTES
-        if path in self.unsaved:
-            return decode_source(self.unsaved[path].encode("utf-8", "replace"), path, label, problems, most)
-        return read_source(path, label, problems, most, root.boundary)
-
     def _stamp(self, path: Path) -> Stamp:
         """Return a value that changes when the file changes. Cached."""
         if path not in self._stamps:
-            self._stamps[path] = _stamp(path) if path not in self.unsaved else (hash(self.unsaved[path]),)
+            self._stamps[path] = ()
+            if path in self.unsaved:
+                self._stamps[path] = (hash(self.unsaved[path]),)
+            else:
+                with suppress(OSError):
+                    stat = path.stat()
+                    self._stamps[path] = stat.st_mtime_ns, stat.st_size, stat.st_ino
         return self._stamps[path]
 
     def _collect(self, problems: Iterable[Problem]) -> None:
         for problem in problems:
             self.problems.add(problem)
-
-
-def _stamp(path: Path) -> Stamp:
-    try:
-        stat = path.stat()
-    except OSError:
-        return ()
-    return stat.st_mtime_ns, stat.st_size, stat.st_ino

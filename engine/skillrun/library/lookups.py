@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -19,7 +19,7 @@ from skillrun.syntax import source
 from skillrun.syntax.diagnostics import did_you_mean, suggest
 from skillrun.syntax.source import Span
 from skillrun.templates.expressions import Value
-from skillrun.types.fields import MemberError, parse_member
+from skillrun.types.fields import Field, MemberError, parse_member
 from skillrun.types.picoschema import ShapeSpec
 from skillrun.types.types import ANY, BOOLEAN, Fact, Type, infer_type, merge_types, record
 
@@ -197,20 +197,18 @@ class Lookups:
         """Return the role after checking its skills, tools and model."""
         if name not in self._roles:
             role = self._roles[name] = self.library.role(name)
-            if role is not None:
-                self._check_role(role)
+            if role is None:
+                return None
+            for skill, span in role.skills.items():
+                self.agent_skill(skill, span)
+            for tool, span in role.tools.items():
+                if tool not in TOOLS:
+                    message = f"there is no tool `{tool}`; the role does not get it"
+                    self.problems.report(span, "unknown-tool", message, suggest(tool, TOOLS), "warning")
+            node = role.document.frontmatter.get("model")
+            if node is not None:
+                self.check_model(role.model, node.span)
         return self._roles[name]
-
-    def _check_role(self, role: Role) -> None:
-        for skill, span in role.skills.items():
-            self.agent_skill(skill, span)
-        for tool, span in role.tools.items():
-            if tool not in TOOLS:
-                message = f"there is no tool `{tool}`; the role does not get it"
-                self.problems.report(span, "unknown-tool", message, suggest(tool, TOOLS), "warning")
-        node = role.document.frontmatter.get("model")
-        if node is not None:
-            self.check_model(role.model, node.span)
 
     def check_model(self, name: str, span: Span) -> None:
         """Report a name that is not a tier, alias, intent, provider's model or listed model."""
@@ -241,12 +239,8 @@ class Lookups:
 
     def check_member(self, written: Any, span: Span) -> None:
         """Report each error in the notation or the names of a member."""
-        self._add_member_references(written, span)
         for wrong in self.member_errors(written):
             self.problems.report(span, *wrong)
-
-    def _add_member_references(self, written: Any, span: Span) -> None:
-        """Record the references to a member's role, variant and model."""
         try:
             member = parse_member(written)
         except MemberError:
@@ -278,3 +272,57 @@ class Lookups:
             yield InvalidName("unknown-variant", f"the role `{member.role}` has no variant `{member.variant}`", hint)
         if member.model and (wrong := self.models.check_model(member.model)):
             yield wrong
+
+
+# -- names in inputs -----------------------------------------------------------------------------------------------
+
+
+def check_input_names(library: Library, workflow: Workflow, inputs: Mapping[str, Any]) -> list[str]:
+    """Return an error for each invalid member or model that a workflow's inputs name."""
+    lookups = Lookups(library)
+    errors = []
+    for declared, written in _iter_input_names(workflow, inputs):
+        is_model = declared.item.word == "model"
+        reasons = [lookups.models.check_model(written)] if is_model else lookups.member_errors(written)
+        errors += [
+            f"`{declared.name}` is `{written}`: {reason.message}; {reason.hint}"
+            for reason in reasons
+            if reason is not None
+        ]
+    for declared in workflow.inputs:
+        if declared.is_list and declared.item.word == "member":
+            for written, times in Counter(inputs.get(declared.name) or ()).items():
+                if times > 1:
+                    errors.append(
+                        f"`{declared.name}` contains `{written}` twice; add a variant or a model to distinguish members"
+                    )
+    if not errors and any(problem.severity == "error" for problem in library.problems):
+        errors.append("a role that an input names is invalid; run `skillrun validate` for details")
+    return errors
+
+
+def referenced_models(library: Library, workflow: Workflow, inputs: Mapping[str, Any]) -> list[str]:
+    """Return the model names that a workflow's inputs use: directly, or through members and their roles."""
+    names = []
+    for declared, written in _iter_input_names(workflow, inputs):
+        names += [written] if declared.item.word == "model" else member_models(library, written)
+    return list(dict.fromkeys(names))
+
+
+def member_models(library: Library, written: Any) -> list[str]:
+    """Return the name of a member's model, as a list; empty if the member does not exist."""
+    try:
+        member = parse_member(written)
+    except MemberError:
+        return []
+    role = library.role(member.role)
+    return [member.model or role.model] if role is not None else []
+
+
+def _iter_input_names(workflow: Workflow, inputs: Mapping[str, Any]) -> Iterator[tuple[Field, str]]:
+    """Yield each member and model that an input names, with the field of the input."""
+    for declared in workflow.inputs:
+        value = inputs.get(declared.name) if declared.item.word in ("member", "model") else None
+        yield from (
+            (declared, name) for name in (value if isinstance(value, list) else [value]) if isinstance(name, str)
+        )

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from skillrun.syntax.diagnostics import Problems, suggest
 from skillrun.syntax.source import Mapping as Layer
-from skillrun.syntax.source import MappingEntry, Node, Scalar, Sequence, Span, to_plain
+from skillrun.syntax.source import MappingEntry, Node, Scalar, Sequence, to_plain
 
 MAX_ALIAS_STEPS: Final = 20  # from a name to its model
 SCRIPTED: Final = "scripted"
@@ -48,26 +48,17 @@ class ModelNames:
         def records(name: str) -> dict[str, dict[str, Any]]:
             return {key: record for key, record in part(name).items() if isinstance(record, dict)}
 
-        intents, providers = records("intents"), records("providers")
-        symbols = {**part("aliases"), **part("tiers")}
+        tiers, aliases, intents, providers = part("tiers"), part("aliases"), records("intents"), records("providers")
         names = [full.partition(":") for full in part("models")]
         bare = Counter(name for _, _, name in names)
         return cls(
-            aliases={name.casefold(): str(model) for name, model in symbols.items()},
+            aliases={name.casefold(): str(model) for name, model in {**aliases, **tiers}.items()},
             intents={name.casefold(): str(intent.get("provider")) for name, intent in intents.items()},
             provider_by_name={name: provider for provider, _, name in names if bare[name] == 1},
-            patterns=tuple(
-                (str(provider["names"]), name) for name, provider in providers.items() if provider.get("names")
-            ),
+            patterns=tuple((str(of["names"]), name) for name, of in providers.items() if of.get("names")),
             providers=tuple(part("providers")),
-            suggested=(
-                *part("tiers"),
-                *part("aliases"),
-                *intents,
-                *dict.fromkeys(bare),
-                *(f"{provider}:" for provider in providers),
-            ),
-            tiers=tuple(part("tiers")),
+            suggested=(*tiers, *aliases, *intents, *bare, *(f"{provider}:" for provider in providers)),
+            tiers=tuple(tiers),
         )
 
     def check_model(self, name: str) -> InvalidName | None:
@@ -85,16 +76,8 @@ class ModelNames:
     def check_provider(self, name: str, *, scripted: bool = False) -> InvalidName | None:
         if name in self.providers or (scripted and name == SCRIPTED):
             return None
-        return InvalidName(
-            "unknown-provider",
-            f"there is no provider `{name}`",
-            suggest(name, [*self.providers, *([SCRIPTED] if scripted else [])]),
-        )
-
-    def check_tier(self, name: str) -> InvalidName | None:
-        if name.casefold() in map(str.casefold, self.tiers):
-            return None
-        return InvalidName("unknown-tier", f"there is no tier `{name}`", suggest(name, self.tiers))
+        suggestion = suggest(name, [*self.providers, *([SCRIPTED] if scripted else [])])
+        return InvalidName("unknown-provider", f"there is no provider `{name}`", suggestion)
 
     def alias_chain(self, name: str) -> list[str]:
         """Return the chain of tiers and aliases that starts at a name; a cycle ends with its first repeated name."""
@@ -112,9 +95,8 @@ class ModelNames:
         if chain[-1].casefold() not in self.aliases:
             return None
         if len(chain) > MAX_ALIAS_STEPS:
-            return InvalidName(
-                "cycle", f"`{name}` resolves through more than {MAX_ALIAS_STEPS} other names", "name the model directly"
-            )
+            message = f"`{name}` resolves through more than {MAX_ALIAS_STEPS} other names"
+            return InvalidName("cycle", message, "name the model directly")
         return InvalidName("cycle", f"`{name}` refers to itself: {' -> '.join(chain)}", "name a model")
 
     def provider_of(self, name: str) -> str | None:
@@ -133,36 +115,36 @@ def check_names(layers: Iterable[Layer], data: Mapping[str, Any], problems: Prob
     """Report each name in `config/models.yaml` files that does not resolve to a model or provider."""
     names = ModelNames.of(data)
     for layer in layers:
-        for span, wrong in _invalid_names(layer, names):
-            problems.report(span, *wrong)
+        for node, wrong in _checked_names(layer, names):
+            if wrong is not None:
+                problems.report(node.span, *wrong)
 
 
-def _invalid_names(layer: Layer, names: ModelNames) -> Iterator[tuple[Span, InvalidName]]:
+def _checked_names(layer: Layer, names: ModelNames) -> Iterator[tuple[Node, InvalidName | None]]:
+    """Yield each name in a file with its error, or None if it is valid."""
     for part in ("tiers", "aliases"):
         for name, entry in _entries(layer.get(part)):
-            if (node := _text_scalar(entry.value)) is not None:
-                yield from _with_span(node, names.check_model(str(node.value)) or names.check_cycle(name))
-    prefer = layer.get("prefer")
+            if (written := _text(entry.value)) is not None:
+                yield entry.value, names.check_model(written) or names.check_cycle(name)
+    prefer, elsewhere = layer.get("prefer"), layer.get("elsewhere")
     for item in prefer.items if isinstance(prefer, Sequence) else ():
-        yield from _with_span(item, names.check_provider(str(to_plain(item))))
-    elsewhere = layer.get("elsewhere")
+        yield item, names.check_provider(str(to_plain(item)))
     for item in elsewhere.items if isinstance(elsewhere, Sequence) else ():
-        yield from _with_span(item, names.check_tier(str(to_plain(item))))
+        name = str(to_plain(item))
+        if name.casefold() not in map(str.casefold, names.tiers):
+            yield item, InvalidName("unknown-tier", f"there is no tier `{name}`", suggest(name, names.tiers))
     for _, entry in _entries(layer.get("intents")):
         for key, inner in _entries(entry.value):
             if key == "provider":
-                yield from _with_span(inner.value, names.check_provider(str(to_plain(inner.value))))
+                yield inner.value, names.check_provider(str(to_plain(inner.value)))
     for name, entry in _entries(layer.get("providers")):
         for key, inner in _entries(entry.value):
-            if key in ("strong", "fast") and (node := _text_scalar(inner.value)) is not None and node.value:
-                yield from _with_span(
-                    node, names.check_model(str(node.value)) or _check_owner(names, name, str(node.value))
-                )
+            if key in ("strong", "fast") and (written := _text(inner.value)):
+                yield inner.value, names.check_model(written) or _check_owner(names, name, written)
     for name, entry in _entries(layer.get("models")):
         provider, _, model = name.partition(":")
         no_name = InvalidName("name", f"`{name}` has no provider", "write `provider:model`")
-        wrong = names.check_provider(provider, scripted=True) if model else no_name
-        yield from _with_span(entry.key, wrong)
+        yield entry.key, names.check_provider(provider, scripted=True) if model else no_name
 
 
 def _check_owner(names: ModelNames, provider: str, name: str) -> InvalidName | None:
@@ -173,13 +155,8 @@ def _check_owner(names: ModelNames, provider: str, name: str) -> InvalidName | N
     return InvalidName("provider", f"`{name}` is a model of `{owner}`", f"use a model of `{provider}`")
 
 
-def _with_span(node: Node, wrong: InvalidName | None) -> Iterator[tuple[Span, InvalidName]]:
-    if wrong is not None:
-        yield node.span, wrong
-
-
-def _text_scalar(node: Node) -> Scalar | None:
-    return node if isinstance(node, Scalar) and isinstance(node.value, str) else None
+def _text(node: Node) -> str | None:
+    return node.value if isinstance(node, Scalar) and isinstance(node.value, str) else None
 
 
 def _entries(node: Node | None) -> Iterator[tuple[str, MappingEntry]]:

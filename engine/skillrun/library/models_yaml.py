@@ -22,12 +22,11 @@ from skillrun.library.addresses import (
     AddressError,
     parse_address,
 )
-from skillrun.library.configuration import merge
+from skillrun.library.configuration import merge, overlay
+from skillrun.library.roots import PROJECT, USER
 from skillrun.syntax.diagnostics import Problems, suggest
 from skillrun.syntax.source import Mapping, MappingEntry, Node, Scalar, to_plain
 
-PROJECT: Final = "project"
-USER: Final = "user"
 USER_ONLY_KEYS: Final = ("embedded",)  # settings for native code and downloads
 MAX_NAMES: Final = 1_000  # of tiers, aliases or intents per file
 Layers = tuple[tuple[str, Mapping], ...]
@@ -47,21 +46,6 @@ RATES: Final[Keys] = {
     "cache_read": _number("dollars per million tokens read from a cache"),
     "cache_write": _number("dollars per million tokens written to a cache"),
 }
-PROVIDER_KEYS: Final[Keys] = {
-    "kind": Key("choice", "the API that it provides", True, KINDS),
-    "base_url": Key("address", "write its base URL", True),
-    "key": Key("variable", 'the environment variable with its key, `""` if it needs none'),
-    "names": Key("text", "a pattern for the bare names of its models"),
-    "strong": Key("text", "its model for `strong` if it replaces another provider"),
-    "fast": Key("text", "its model for `fast` if it replaces another provider"),
-    "window": _count("tokens"),
-    "max_output": _count("tokens"),
-    "thinking": _count("tokens", 0),
-    "concurrency": _count("calls at once"),
-    "timeout": _number("seconds for one attempt"),
-    "tools": Key("boolean", "whether its models support tools"),
-    "records": Key("boolean", "whether its models follow an instruction to end a document with a record"),
-}
 TABLES: Final[dict[str, Keys]] = {
     "intents": {
         "provider": Key("text", "write the provider whose model list the intent chooses from", True),
@@ -69,7 +53,21 @@ TABLES: Final[dict[str, Keys]] = {
         "fallback": Key("text", "write the model to use if the provider's list is unavailable", True),
         "tier": Key("choice", "the tier to use on another provider", values=("strong", "fast")),
     },
-    "providers": PROVIDER_KEYS,
+    "providers": {
+        "kind": Key("choice", "the API that it provides", True, KINDS),
+        "base_url": Key("address", "write its base URL", True),
+        "key": Key("variable", 'the environment variable with its key, `""` if it needs none'),
+        "names": Key("text", "a pattern for the bare names of its models"),
+        "strong": Key("text", "its model for `strong` if it replaces another provider"),
+        "fast": Key("text", "its model for `fast` if it replaces another provider"),
+        "window": _count("tokens"),
+        "max_output": _count("tokens"),
+        "thinking": _count("tokens", 0),
+        "concurrency": _count("calls at once"),
+        "timeout": _number("seconds for one attempt"),
+        "tools": Key("boolean", "whether its models support tools"),
+        "records": Key("boolean", "whether its models follow an instruction to end a document with a record"),
+    },
     "models": {
         "window": _count("tokens"),
         "max_output": _count("tokens"),
@@ -98,7 +96,12 @@ def sanitize_layers(layers: Layers, problems: Problems) -> Layers:
     """
     addresses = user_addresses(layers)
     for _, layer in layers:
-        _hide_secrets(layer)
+        for _, entry in part_entries(layer, "providers"):
+            fields = entry.value.entries if isinstance(entry.value, Mapping) else {}
+            for key, is_valid in (("base_url", _is_address), ("key", _is_variable)):
+                if key in fields and not is_valid(fields[key].value):  # it may be a key or a password
+                    span = fields[key].value.span
+                    span.source.hide(span.line)
     sanitized = tuple((root, _Layer(root, addresses, problems).sanitize(layer)) for root, layer in layers)
     _check_complete(layers, sanitized, problems)
     return sanitized
@@ -106,14 +109,9 @@ def sanitize_layers(layers: Layers, problems: Problems) -> Layers:
 
 def user_addresses(layers: Iterable[tuple[str, Mapping]]) -> frozenset[str]:
     """Return the base URLs in the user's file."""
-    entries = (entry for root, layer in layers if root == USER for _, entry in provider_entries(layer))
+    entries = (entry for root, layer in layers if root == USER for _, entry in part_entries(layer, "providers"))
     written = (entry.value.get("base_url") for entry in entries if isinstance(entry.value, Mapping))
     return frozenset(str(to_plain(node)) for node in written if node is not None)
-
-
-def provider_entries(layer: Mapping) -> Iterator[tuple[str, MappingEntry]]:
-    """Yield the providers in a layer, by name."""
-    return part_entries(layer, "providers")
 
 
 def part_entries(layer: Mapping, part: str) -> Iterator[tuple[str, MappingEntry]]:
@@ -167,21 +165,15 @@ class _Layer(Reader):
 
     def read_table(self, part: str, entry: MappingEntry) -> MappingEntry:
         """Return the records of a part, keyed by name and reduced to their valid fields."""
-        named = self.mapping_entries(entry.value).items()
-        kept = {
-            name: self.read_record(entry, TABLES[part])
-            for name, entry in named
-            if part != "providers" or self.check_provider_name(entry)
-        }
+        kept = {}
+        for name, record in self.mapping_entries(entry.value).items():
+            if part == "providers" and (name == "scripted" or not PROVIDER.fullmatch(name)):
+                is_reserved = name == "scripted"
+                message = "`scripted` is reserved for tests" if is_reserved else "this is not a valid provider name"
+                self.report(record.key.span, "name", message, PROVIDER_HINT)
+            else:
+                kept[name] = self.read_record(record, TABLES[part])
         return MappingEntry(entry.key, Mapping(kept, entry.value.span))
-
-    def check_provider_name(self, entry: MappingEntry) -> bool:
-        name = str(entry.key.value)
-        if PROVIDER.fullmatch(name) and name != "scripted":
-            return True
-        message = "`scripted` is reserved for tests" if name == "scripted" else "this is not a valid provider name"
-        self.report(entry.key.span, "name", message, PROVIDER_HINT)
-        return False
 
     def read_record(self, entry: MappingEntry, keys: Keys) -> MappingEntry:
         """Return a record, reduced to its valid fields."""
@@ -204,21 +196,21 @@ class _Layer(Reader):
         match key.kind:
             case "address":
                 return self.read_base_url(node)
+            case "variable" if _is_variable(node):
+                return to_plain(node)
             case "variable":
-                return self.read_variable(node)
+                message = "this is not a valid name of an environment variable"
+                self.report(node.span, "variable", message, VARIABLE_HINT)
+                return None
             case "rates":
-                return self.read_rates(node)
+                problem_count = len(self.problems)
+                rates = self.read(node, RATES)
+                return rates if len(self.problems) == problem_count else None
             case "integer" | "number" | "boolean" if isinstance(to_plain(node), str):  # possibly a pasted key
                 expected = {"integer": "a whole number", "number": "a number"}.get(key.kind, "true or false")
                 self.report(node.span, "type", f"`{name}` is text", f"expected {expected}")
                 return None
         return super().read_key_value(name, key, node)
-
-    def read_rates(self, node: Node) -> dict[str, Any] | None:
-        """Return the rates of a long call; None if any of them is invalid."""
-        problem_count = len(self.problems)
-        rates = self.read(node, RATES)
-        return rates if len(self.problems) == problem_count else None
 
     def read_base_url(self, node: Node) -> Any:
         url = to_plain(node)
@@ -236,12 +228,6 @@ class _Layer(Reader):
             return None
         return url
 
-    def read_variable(self, node: Node) -> Any:
-        if _is_variable(node):
-            return to_plain(node)
-        self.report(node.span, "variable", "this is not a valid name of an environment variable", VARIABLE_HINT)
-        return None
-
 
 def merge_models(layers: Iterable[Mapping], problems: Problems) -> dict[str, Any]:
     """Return the merged data of sanitized layers, given strongest first.
@@ -255,16 +241,8 @@ def merge_models(layers: Iterable[Mapping], problems: Problems) -> dict[str, Any
     ]
     data = merge(others, problems)
     for layer in reversed(layers):
-        _overlay(data, {key: to_plain(entry.value) for key, entry in layer.entries.items() if key in checked})
+        data = overlay(data, {key: to_plain(e.value) for key, e in layer.entries.items() if key in checked})
     return data
-
-
-def _overlay(base: dict[str, Any], layer: dict[str, Any]) -> None:
-    for key, value in layer.items():
-        if isinstance(value, dict):
-            _overlay(base.setdefault(key, {}), value)
-        else:
-            base[key] = value
 
 
 def _parse_base_url(node: Node) -> Address:
@@ -275,15 +253,6 @@ def _parse_base_url(node: Node) -> Address:
 def _is_variable(node: Node) -> bool:
     name = to_plain(node)
     return isinstance(name, str) and (not name or VARIABLE.fullmatch(name) is not None)
-
-
-def _hide_secrets(layer: Mapping) -> None:
-    """Keep a line out of problem reports if it may hold a key or password where another value was expected."""
-    for _, entry in provider_entries(layer):
-        fields = entry.value.entries if isinstance(entry.value, Mapping) else {}
-        for node in (field.value for key, field in fields.items() if key in ("base_url", "key")):
-            if not (_is_variable(node) or _is_address(node)):
-                node.span.source.hide(node.span.line)
 
 
 def _is_address(node: Node) -> bool:

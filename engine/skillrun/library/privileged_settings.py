@@ -14,7 +14,8 @@ from typing import Any, Final
 
 from skillrun.library.addresses import AddressError, parse_address
 from skillrun.library.library import Config, Library
-from skillrun.library.models_yaml import PROJECT, merge_models, provider_entries, user_addresses
+from skillrun.library.models_yaml import merge_models, part_entries, user_addresses
+from skillrun.library.roots import PROJECT
 from skillrun.syntax.diagnostics import Problems
 from skillrun.syntax.source import Mapping, Span, to_plain
 
@@ -122,7 +123,7 @@ def origins(models: Config) -> dict[str, Origin]:
     origins: dict[str, Origin] = {}
     values: dict[str, Any] = {}
     for root, layer in reversed(layers):
-        for name, entry in provider_entries(layer):
+        for name, entry in part_entries(layer, "providers"):
             node = entry.value.get("base_url") if isinstance(entry.value, Mapping) else None
             url = to_plain(node) if node is not None else None
             if node is not None and url is not None and url != values.get(name):

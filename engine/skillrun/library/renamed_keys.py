@@ -5,13 +5,13 @@ The notation is `was: {modes.<mode>.panel: panels.<mode>}`, which maps new keys 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from skillrun.syntax.diagnostics import Problems
 from skillrun.syntax.source import Mapping, MappingEntry, Node, Scalar, Span, to_plain
 
 RENAMES_KEY: Final = "was"
+Extracted = tuple[dict[str, str], MappingEntry]
 
 
 class RenamedKey(NamedTuple):
@@ -27,22 +27,19 @@ class RenamedKey(NamedTuple):
         return f"`{'.'.join(self.old)}` is now `{'.'.join(self.new)}`"
 
 
-class _ExtractedEntry(NamedTuple):
-    names: dict[str, str]  # the names matched by each `<…>`
-    entry: MappingEntry
-
-
 def read_renamed_keys(shipped: Mapping, problems: Problems) -> list[RenamedKey]:
     """Return the renames that a config layer declares. Only the renames of the weakest layer apply."""
     node = shipped.get(RENAMES_KEY)
     if node is not None and not isinstance(node, Mapping):
         problems.report(node.span, "type", f"`{RENAMES_KEY}` must be a mapping of new keys to old keys")
         return []
-    return (
-        [move for move, span in _parse_renames(node) if _is_valid_rename(move, span, problems)]
-        if node is not None
-        else []
-    )
+    renames = []
+    for new, entry in node.entries.items() if node is not None else ():
+        old = to_plain(entry.value)
+        rename = RenamedKey(tuple(new.split(".")), tuple(old.split(".") if isinstance(old, str) else ("",)))
+        if _is_valid_rename(rename, entry.value.span, problems):
+            renames.append(rename)
+    return renames
 
 
 def apply_renames(layer: Mapping, renames: list[RenamedKey], problems: Problems) -> Mapping:
@@ -55,15 +52,6 @@ def apply_renames(layer: Mapping, renames: list[RenamedKey], problems: Problems)
             problems.report(entry.key.span, "moved", message, hint, "warning")
             layer = _insert(layer, new, entry)
     return layer
-
-
-def _parse_renames(node: Mapping) -> Iterator[tuple[RenamedKey, Span]]:
-    for new, entry in node.entries.items():
-        old = to_plain(entry.value)
-        yield (
-            RenamedKey(tuple(new.split(".")), tuple(old.split(".") if isinstance(old, str) else ("",))),
-            entry.value.span,
-        )
 
 
 def _is_valid_rename(rename: RenamedKey, span: Span, problems: Problems) -> bool:
@@ -83,20 +71,20 @@ def _is_placeholder(part: str) -> bool:
     return part.startswith("<") and part.endswith(">")
 
 
-def _extract(node: Mapping, path: tuple[str, ...], names: dict[str, str]) -> tuple[Mapping, list[_ExtractedEntry]]:
+def _extract(node: Mapping, path: tuple[str, ...], names: dict[str, str]) -> tuple[Mapping, list[Extracted]]:
     """Remove the entries at a path, and mappings that become empty.
 
-    Return the remaining mapping and the removed entries.
+    Return the remaining mapping and the removed entries, each with the names that the placeholders stand for.
     """
     first, *rest = path
     kept: dict[str, MappingEntry] = {}
-    extracted: list[_ExtractedEntry] = []
+    extracted: list[Extracted] = []
     for name, entry in node.entries.items():
         bindings = {**names, first: name} if _is_placeholder(first) else names
         if bindings is names and name != first:
             kept[name] = entry
         elif not rest:
-            extracted.append(_ExtractedEntry(bindings, entry))
+            extracted.append((bindings, entry))
         elif isinstance(entry.value, Mapping):
             inner, inner_extracted = _extract(entry.value, tuple(rest), bindings)
             extracted += inner_extracted

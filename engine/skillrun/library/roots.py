@@ -15,6 +15,8 @@ import skillrun
 from skillrun.syntax.diagnostics import Problems
 from skillrun.syntax.reading import is_outside, outside_problem
 
+PROJECT: Final = "project"
+USER: Final = "user"
 _OWN = ("workflows/*.md", "skills/*/*.md", "roles/*.md")  # a project has at least one of these, or a config file
 _RUNS = ("runs/*/state.md",)
 
@@ -87,9 +89,9 @@ def search_path(project: Path) -> tuple[Root, ...]:
 
     config = user_config_path("skillrun")
     roots = (
-        Root(project, "", "project", is_confined=True),
+        Root(project, "", PROJECT, is_confined=True),
         # a relative folder would depend on the current directory
-        *((Root(config, "~config/", "user"),) if config.is_absolute() else ()),
+        *((Root(config, "~config/", USER),) if config.is_absolute() else ()),
         Root(package_library(), "skillrun:", "library"),
     )
     seen: set[Path] = set()

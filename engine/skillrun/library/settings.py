@@ -1,20 +1,65 @@
-"""Reads engine settings: the store in the user's config, and the budget limits of a run."""
+"""Reads what the engine takes from config files: the store, the budget limits, the patterns of secret file names, and
+the reply sizes of steps.
+
+A project may be somebody else's, so it cannot set the store, raise a limit, or take a pattern away.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
 
+from skillrun.definitions.definitions import strip_markers
+from skillrun.definitions.reader import Reader
+from skillrun.definitions.verbs import Key, Keys
 from skillrun.library.library import Library
-from skillrun.library.roots import Root
+from skillrun.library.roots import PROJECT, USER, Root
+from skillrun.syntax import source
 from skillrun.syntax.diagnostics import Problems, UsageError
 from skillrun.syntax.source import Scalar, to_plain
 
-if TYPE_CHECKING:
-    from skillrun.library.library import Library
-
 CONFIG: Final = "skillrun"
 STORE: Final = "store"
+LIMIT_NAMES: Final = ("calls", "tokens", "price", "minutes")
+WORDS: Final = {"calls": "calls", "tokens": "tokens", "price": "dollars", "minutes": "minutes"}
+SIZES: Final = "sizes"  # the config with the sizes that were measured in finished runs
+MAX_TOKENS: Final = 10**7
+KEYS: Final[Keys] = {
+    "reply": Key("integer", "tokens of a reply", required=True, least=0, most=MAX_TOKENS),
+    "turns": Key("integer", "turns with tool calls before the reply", least=0, most=1000),
+    "found": Key("integer", "tokens that the tools return per turn", least=0, most=MAX_TOKENS),
+}
+_AGAIN: Final = re.compile(r"@[\d.]+$")
+
+
+def check_engine_settings(library: Library, problems: Problems) -> None:
+    """Report what a project cannot set, and errors in the reply sizes."""
+    for root, layer in library.layers(CONFIG):
+        if root == PROJECT:
+            _check_project_settings(layer, problems)
+    reader, seen = Reader(problems), set[str]()
+    for _, layer in reversed(library.layers(SIZES)):
+        steps = layer.get("steps")
+        for name, entry in steps.entries.items() if isinstance(steps, source.Mapping) else ():
+            optional = {key: replace(rule, required=False) for key, rule in KEYS.items()}  # a weaker layer sets them
+            reader.read(entry.value, optional if name in seen else KEYS)
+            seen.add(name)
+
+
+def _check_project_settings(layer: source.Mapping, problems: Problems) -> None:
+    """Report a store, because a cloned project could redirect runs with it, and patterns that allow secret names."""
+    entry = layer.entries.get(STORE)
+    if entry is not None and not (isinstance(entry.value, Scalar) and not entry.value.value):
+        message = f"a project cannot set `{STORE}`: only your user config can set where runs are stored"
+        hint = f"move it to `config/{CONFIG}.yaml` in your config folder, or set SKILLRUN_STORE"
+        problems.report(entry.key.span, "users-only", message, hint)
+    for item in _secret_patterns(layer) or ():
+        if _is_negation(item):
+            message = f"`{item.value}` would allow a withheld name; a project can only add names to withhold"
+            hint = "put a list in your config folder to replace the shipped one"
+            problems.report(item.span, "withheld", message, hint)
 
 
 def user_store_url(roots: Iterable[Root]) -> str:
@@ -22,11 +67,9 @@ def user_store_url(roots: Iterable[Root]) -> str:
 
     Raises UsageError if the config is invalid.
     """
-    user_roots = [root for root in roots if root.name == "user" and (root.path / "config" / f"{CONFIG}.yaml").exists()]
+    user_roots = [root for root in roots if root.name == USER and (root.path / "config" / f"{CONFIG}.yaml").exists()]
     if not user_roots:
         return ""
-    from skillrun.library.library import Library
-
     library = Library(user_roots)
     config = library.config(CONFIG)
     for problem in library.problems:
@@ -39,36 +82,82 @@ def user_store_url(roots: Iterable[Root]) -> str:
     return url or ""
 
 
-def check_user_only_settings(library: Library, problems: Problems) -> None:
-    """Report a store that a project sets, because a cloned project could redirect runs with it."""
-    config = library.config(CONFIG)
-    source = library.files.get(("project", f"config/{CONFIG}.yaml"))
-    for layer in config.layers if config is not None else ():
-        entry = layer.entries.get(STORE) if layer.span.source is source else None
-        if entry is not None and not (isinstance(entry.value, Scalar) and not entry.value.value):
-            message = f"a project cannot set `{STORE}`: only your user config can set where runs are stored"
-            hint = f"move it to `config/{CONFIG}.yaml` in your config folder, or set SKILLRUN_STORE"
-            problems.report(entry.key.span, "users-only", message, hint)
-
-
-LIMIT_NAMES: Final = ("calls", "tokens", "price", "minutes")
-WORDS: Final = {"calls": "calls", "tokens": "tokens", "price": "dollars", "minutes": "minutes"}
-
-
 def load_budget(library: Library) -> dict[str, float]:
     """Return the budget limits in the config, keyed by name.
 
     A project can only lower the limits that the user's config and the shipped library set.
     """
-    config = library.config("skillrun")
-    layers = zip(config.roots, config.layers, strict=True) if config is not None else ()
     own: dict[str, float] = {}
     projects: dict[str, float] = {}
-    for root, layer in layers:  # strongest first
+    for root, layer in library.layers(CONFIG):  # strongest first
         written = to_plain(layer).get("budgets") or {}
         limits = {name: limit for name, limit in written.items() if isinstance(limit, int | float)}
-        if root == "project":
+        if root == PROJECT:
             projects = limits
         else:
             own = {**limits, **own}
     return {**own, **{name: min(limit, own.get(name, limit)) for name, limit in projects.items()}}
+
+
+# -- secret names --------------------------------------------------------------------------------------------------
+
+
+def secret_names(library: Library) -> tuple[str, ...]:
+    """Return the patterns in the order in which they apply.
+
+    The user's patterns (or the shipped ones, if the user has none) come first, then the project's.
+    """
+    names: list[str] = []
+    for root, layer in reversed(library.layers(CONFIG)):
+        items = _secret_patterns(layer)
+        if root == PROJECT:
+            names += [str(item.value) for item in items or () if not _is_negation(item)]
+        elif items is not None:
+            names = [str(item.value) for item in items]
+    return tuple(names)
+
+
+def _secret_patterns(layer: source.Mapping) -> list[Scalar] | None:
+    """Return the patterns in one config file; None if the file does not list any."""
+    part = layer.get("repository")
+    withheld = part.get("withheld") if isinstance(part, source.Mapping) else None
+    if not isinstance(withheld, source.Sequence):
+        return None
+    return [item for item in withheld.items if isinstance(item, Scalar)]
+
+
+def _is_negation(item: Scalar) -> bool:
+    return str(item.value).startswith("!")
+
+
+# -- reply sizes ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ReplySize:
+    """Tokens of a reply, turns with tool calls before it, and tokens that the tools return per turn."""
+
+    reply: int
+    turns: int = 0
+    found: int = 0
+
+
+def step_address(address: str) -> str:
+    """Return the address of a call's step.
+
+    For example, `plan/clarify/gate#2/score/coordinator/1.1` becomes `plan/clarify/gate/score`.
+    """
+    return "/".join(strip_markers(_AGAIN.sub("", part)) for part in address.split("/")[:-2])
+
+
+def load_reply_sizes(library: Library) -> Mapping[str, ReplySize]:
+    """Return the sizes in `config/sizes.yaml`, keyed by the address of the step.
+
+    For a step without an entry, an estimate uses `estimate` in `config/skillrun.yaml`.
+    """
+    config = library.config(SIZES)
+    steps = config.data.get("steps") if config is not None else None
+    entries = steps.items() if isinstance(steps, dict) else ()
+    return {
+        name: ReplySize(**{key: size.get(key, 0) for key in KEYS}) for name, size in entries if isinstance(size, dict)
+    }

@@ -23,7 +23,7 @@ from skillrun.library.addresses import (
     AddressError,
     parse_address,
 )
-from skillrun.library.model_names import MAX_ALIAS_STEPS
+from skillrun.library.model_names import MAX_ALIAS_STEPS, SCRIPTED
 from skillrun.library.models_yaml import TABLES
 from skillrun.library.privileged_settings import Origin
 from skillrun.models import model_lists
@@ -102,10 +102,8 @@ class Catalogue:
 
     def block_providers(self, reasons: Mapping[str, str]) -> Catalogue:
         """Return the catalogue with the named providers blocked, each for the given reason."""
-        providers = {
-            name: replace(provider, blocked_reason=reasons.get(name, "")) for name, provider in self.providers.items()
-        }
-        return replace(self, providers=providers)
+        blocked = {name: replace(of, blocked_reason=reasons.get(name, "")) for name, of in self.providers.items()}
+        return replace(self, providers=blocked)
 
     def provider_locations(self, models: Iterable[str]) -> dict[str, str]:
         """Return, for display, the locations of the providers of these models. The embedded model has no location."""
@@ -128,11 +126,21 @@ class Catalogue:
         if isinstance(target, Intent):
             newest = model_list.newest(target.match) if model_list else None
             model = f"{target.provider}:{newest or target.fallback}"
-            why.append(_explain_choice(target, newest, model_list))
+            if model_list is None:
+                why.append("the name in models.yaml")
+            elif newest:
+                why.append(f"newest in {target.provider}'s list of {model_list.day}")
+            else:
+                missing = model_list.error or f"no name in the list of {target.provider} matches {target.match}"
+                why.append(f"the name in models.yaml, as {missing}")
         else:
             model = target
-        provider = self.providers.get(model.partition(":")[0]) or ProviderConfig("scripted", "scripted")
+        provider = self.providers.get(model.partition(":")[0]) or ProviderConfig(SCRIPTED, SCRIPTED)
         entry = self.models.get(model, {})
+        short_name, bare_name = model, model.partition(":")[2]
+        with suppress(SkillrunError):  # the bare name is ambiguous
+            if provider.name == SCRIPTED or self._qualify_name(bare_name) == model:
+                short_name = bare_name
         return ResolvedModel(
             name=name,
             model=model,
@@ -141,7 +149,7 @@ class Catalogue:
             max_output=entry.get("max_output", provider.max_output),
             price=_price(entry),
             why="; ".join(why),
-            short_name=self._short_name(model),
+            short_name=short_name,
             tools=provider.tools,
             records=provider.records,
             is_embedded_fallback=NO_KEY_REASON in why,
@@ -165,21 +173,10 @@ class Catalogue:
         """Resolve `name` as `resolve` does, using the provider's list if it was cached within the last day. Sends no
         request."""
         target, _ = self._resolve_name(name, environ, override)
-        provider = self.providers[target.provider] if isinstance(target, Intent) else None
-        model_list = (
-            model_lists.read_cached_list(provider, cache)
-            if provider is not None and not provider.blocked_reason
-            else None
-        )
+        model_list = None
+        if isinstance(target, Intent) and not self.providers[target.provider].blocked_reason:
+            model_list = model_lists.read_cached_list(self.providers[target.provider], cache)
         return self.resolve(name, environ, override, model_list)
-
-    def _short_name(self, model: str) -> str:
-        """Return the model's bare name if that is unambiguous or the model is scripted, else `provider:model`."""
-        provider, _, name = model.partition(":")
-        with suppress(SkillrunError):
-            if provider == "scripted" or self._qualify_name(name) == model:
-                return name
-        return model
 
     def can_resolve_to(self, name: str, model: str, environ: Mapping[str, str], override: str = "") -> bool:
         """Whether a name can resolve to this model: the name means exactly this model, or an intent that the model
@@ -235,7 +232,12 @@ class Catalogue:
                     return intent, why
                 other = self._substitute_provider(environ)
                 if other is None:
-                    return self._embedded_model(), [*why, NO_KEY_REASON]
+                    embedded = [provider for provider in self.providers.values() if provider.kind == "embedded"]
+                    if not embedded:
+                        keys = ", ".join(provider.key for provider in self.providers.values() if provider.key)
+                        message = "no provider key is set and no embedded model is configured"
+                        raise SkillrunError(message, f"Set one of {keys}.")
+                    return embedded[0].strong, [*why, NO_KEY_REASON]
                 name = other.fast if intent.tier == "fast" and other.fast else other.strong
                 why.append(f"{provider.key} is not set, {other.key} is: {name}")
             else:
@@ -256,7 +258,7 @@ class Catalogue:
     def _qualify_name(self, name: str) -> str:
         provider, colon, model = name.partition(":")
         if colon and model:
-            _require_option(f"the provider of the model `{name}`", provider, [*self.providers, "scripted"])
+            _require_option(f"the provider of the model `{name}`", provider, [*self.providers, SCRIPTED])
             return name
         listed = [full for full in self.models if full.partition(":")[2] == name]
         if len(listed) == 1:
@@ -266,22 +268,6 @@ class Catalogue:
                 return f"{candidate.name}:{name}"
         _require_option("the model name", name, [*self.tiers, *self.aliases, *self.intents, *self.models])
         return name
-
-    def _embedded_model(self) -> str:
-        for provider in self.providers.values():
-            if provider.kind == "embedded":
-                return provider.strong
-        keys = ", ".join(provider.key for provider in self.providers.values() if provider.key)
-        raise SkillrunError("no provider key is set and no embedded model is configured", f"Set one of {keys}.")
-
-
-def _explain_choice(intent: Intent, newest: str | None, model_list: model_lists.ModelList | None) -> str:
-    if model_list is None:
-        return "the name in models.yaml"
-    if newest:
-        return f"newest in {intent.provider}'s list of {model_list.day}"
-    missing = model_list.error or f"no name in the list of {intent.provider} matches {intent.match}"
-    return f"the name in models.yaml, as {missing}"
 
 
 def _price(entry: Mapping[str, Any]) -> Price | None:

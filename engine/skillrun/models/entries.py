@@ -1,9 +1,11 @@
-"""The data types of the catalogue: providers, intents, prices and resolved models."""
+"""The data types of the catalogue: providers, intents, prices and resolved models; and limits on concurrent calls."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from typing import Protocol
 
 from skillrun.models.messages import Usage
 
@@ -124,3 +126,16 @@ class ResolvedModel:
     call."""
     is_embedded_fallback: bool = False
     """Whether this is the small embedded model, chosen because no provider key is set."""
+
+
+class ConcurrencyLimits(Protocol):
+    """Limits on concurrent calls to providers, in one process or on all machines. Each attempt of a call holds a
+    slot."""
+
+    def slot(self, provider: ProviderConfig) -> AbstractAsyncContextManager[object]:
+        """Wait for a slot and hold it until the block ends."""
+        ...
+
+    def pause(self, provider: ProviderConfig, seconds: float) -> None:
+        """Handle a provider's request to wait because its rate limit was exceeded."""
+        ...

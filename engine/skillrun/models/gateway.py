@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from skillrun.library.addresses import parse_address
 from skillrun.models.catalogue import Catalogue
-from skillrun.models.concurrency import ConcurrencyLimits, ProcessLimits
-from skillrun.models.entries import ProviderConfig
+from skillrun.models.entries import ConcurrencyLimits, ProviderConfig
 from skillrun.models.failures import model_error
 from skillrun.models.messages import NULL_LISTENER, AttemptListener, ModelError, Reply, Request
 from skillrun.models.redaction import Redactor
@@ -30,6 +29,19 @@ if TYPE_CHECKING:
 LOCAL_RETRY_SECONDS: Final = 1.5
 """The time limit for retries if no server listens at a local address. It is short, because a restarting server is back
 quickly."""
+
+
+class ProcessLimits:
+    """Limits on the calls of one gateway: each provider has `concurrency` slots."""
+
+    def __init__(self) -> None:
+        self._semaphores: dict[str, asyncio.Semaphore] = {}
+
+    def slot(self, provider: ProviderConfig) -> asyncio.Semaphore:
+        return self._semaphores.setdefault(provider.name, asyncio.Semaphore(provider.concurrency))
+
+    def pause(self, provider: ProviderConfig, seconds: float) -> None:
+        """Do nothing: the rejected call itself waits."""
 
 
 def open_gateway(
@@ -83,7 +95,15 @@ class ModelGateway:
                     self.slots.pause(provider, min(error.wait, self.catalogue.retry.seconds))
                 wait = self._retry_delay(error, provider, attempt, elapsed)
                 if wait is None:
-                    raise _final_error(error, attempt, elapsed) from None
+                    message = error.message
+                    if attempt > 1:
+                        message += f"; given up after {attempt} attempts in {elapsed:.0f} s"
+                    if error.retryable and error.wait:
+                        message += f"; it asks to wait {error.wait:.0f} s"
+                    is_retryable = error.retryable
+                    raise ModelError(
+                        error.kind, message, is_retryable, error.next_step, given_up=is_retryable
+                    ) from None
                 self.progress(f"{error.message}; next try in {wait:.0f} s")
                 await asyncio.sleep(wait)
             else:
@@ -167,12 +187,3 @@ class ModelGateway:
             wait = policy.first * 2 ** (attempt - 1)
             wait *= random.uniform(0.75, 1)  # noqa: S311 -- jitter, so that many calls do not retry at the same moment
         return wait if elapsed + wait <= seconds else None
-
-
-def _final_error(error: ModelError, attempt: int, elapsed: float) -> ModelError:
-    message = error.message
-    if attempt > 1:
-        message += f"; given up after {attempt} attempts in {elapsed:.0f} s"
-    if error.retryable and error.wait:
-        message += f"; it asks to wait {error.wait:.0f} s"
-    return ModelError(error.kind, message, error.retryable, error.next_step, given_up=error.retryable)

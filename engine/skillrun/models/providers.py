@@ -12,16 +12,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from skillrun.models.clients import sdk_client
 from skillrun.models.failures import model_error
-from skillrun.models.messages import Block, ModelError, Reply, Request, StopReason, ToolCall
+from skillrun.models.messages import Block, ModelError, Reply, Request, StopReason, ToolCall, Usage
 from skillrun.models.redaction import Redactor
-from skillrun.models.usage_bounds import clamp_usage
+from skillrun.scoring.compaction import estimate_tokens
 from skillrun.structured_output.values import MAX_REPLY
 
 if TYPE_CHECKING:
     from openai.types.chat import ChatCompletion
-    from pydantic_ai.messages import ModelMessage, ModelRequestPart, ModelResponse, ToolCallPart, UserContent
+    from pydantic_ai.messages import ModelMessage, ModelRequestPart, ModelResponse, UserContent
     from pydantic_ai.models import Model, ModelRequestParameters
     from pydantic_ai.models.openai import OpenAIChatModel
     from pydantic_ai.profiles import ModelProfile
@@ -94,6 +93,9 @@ MODEL_NAME: Final = re.compile(r"[\w.:/@+-]{1,200}", re.ASCII)
 """Matches the model names that are accepted in a response."""
 MAX_NAMES: Final = 10_000
 MAX_DEPTH: Final = 100
+OVERHEAD_TOKENS: Final = 20_000
+"""How many tokens a provider may add, such as instructions about tools and schemas, or hidden thinking."""
+MAX_RATIO: Final = 10
 STOPS: Mapping[str | None, StopReason] = {
     "stop": "end",
     "tool_call": "tool",
@@ -132,15 +134,12 @@ class ProviderClient:
                 model_settings=settings,  # type: ignore[arg-type]
                 model_request_parameters=parameters,
             )
-            return self._convert_reply(response, request, settings["max_tokens"])
+            reply = _build_reply(response, request, self._redactor)
+            usage, implausible = _clamp_usage(_normalize_usage(response), request, reply, settings["max_tokens"])
         except ModelError:
             raise
         except Exception as error:  # noqa: BLE001 -- any error from a provider or its SDK fails the call
             raise model_error(error, self.provider, name, self._redactor) from None
-
-    def _convert_reply(self, response: ModelResponse, request: Request, max_tokens: int) -> Reply:
-        reply = _build_reply(response, request, self._redactor)
-        usage, implausible = clamp_usage(_normalize_usage(response), request, reply, max_tokens)
         if implausible and not self._has_warned:
             self._has_warned = True
             self._progress(
@@ -154,6 +153,8 @@ class ProviderClient:
         if name not in self._models:
             # The user gets a separate message about an implausible usage.
             warnings.filterwarnings("ignore", "Failed to extract usage")
+            from skillrun.models.transport import sdk_client
+
             self._client = self._client or sdk_client(self.provider, self._key)
             self._models[name] = build_model(self.provider, self._client, name)
         return self._models[name]
@@ -187,6 +188,8 @@ async def list_models(provider: ProviderConfig, key: str, seconds: float) -> lis
     """Return the names of the models that the provider lists, in the provider's order. Invalid names, and names that
     contain a piece of the key, are left out. Raises `ModelError`."""
     import asyncio
+
+    from skillrun.models.transport import sdk_client
 
     redactor = Redactor([key])
     client = sdk_client(provider, key)
@@ -227,45 +230,30 @@ def _build_history(request: Request, provider_name: str, *, use_cache_points: bo
                 turns.append(ai.ModelRequest(parts))
                 parts = []
             answer: list[ai.ModelResponsePart] = [ai.TextPart(text)] if (text := _join_blocks(message.blocks)) else []
-            answer += [_tool_call_part(call, provider_name) for call in message.calls]
+            for call in message.calls:
+                extra: dict[str, Any] = {}
+                if call.extra:
+                    extra = {"provider_name": provider_name, "provider_details": {EXTRA_KEY: call.extra}}
+                answer.append(ai.ToolCallPart(call.name, call.arguments, tool_call_id=call.id, **extra))
             if answer:
                 turns.append(ai.ModelResponse(answer, provider_name=provider_name))
         elif message.role == "tool":
             name = called.get(message.call_id, "tool")
             parts.append(ai.ToolReturnPart(name, _join_blocks(message.blocks), tool_call_id=message.call_id))
         else:
-            parts.append(
-                ai.UserPromptPart(
-                    _cacheable_content(message.blocks) if use_cache_points else _join_blocks(message.blocks)
-                )
-            )
+            content: list[UserContent] = []
+            for block in message.blocks if use_cache_points else ():
+                if block.text.strip():
+                    content += [block.text, ai.CachePoint()] if block.cache else [block.text]
+            parts.append(ai.UserPromptPart(content if use_cache_points else _join_blocks(message.blocks)))
     if parts:
         turns.append(ai.ModelRequest(parts))
     return turns
 
 
-def _tool_call_part(call: ToolCall, provider_name: str) -> ToolCallPart:
-    from pydantic_ai.messages import ToolCallPart
-
-    provider_fields: dict[str, Any] = (
-        {"provider_name": provider_name, "provider_details": {EXTRA_KEY: call.extra}} if call.extra else {}
-    )
-    return ToolCallPart(call.name, call.arguments, tool_call_id=call.id, **provider_fields)
-
-
 def _join_blocks(blocks: Sequence[Block]) -> str:
     """Join blocks as paragraphs of one text."""
     return "\n\n".join(block.text for block in blocks if block.text.strip())
-
-
-def _cacheable_content(blocks: Sequence[Block]) -> list[UserContent]:
-    from pydantic_ai.messages import CachePoint
-
-    content: list[UserContent] = []
-    for block in blocks:
-        if block.text.strip():
-            content += [block.text, CachePoint()] if block.cache else [block.text]
-    return content
 
 
 def _build_parameters(request: Request) -> ModelRequestParameters:
@@ -376,3 +364,62 @@ def _json_size(value: Any, depth: int = 0) -> int:
     if isinstance(value, str):
         return len(value) + 2
     return 8 + value.bit_length() // 3 if isinstance(value, int) else 24
+
+
+# -- usage ---
+
+
+def _clamp_usage(reported: RequestUsage, request: Request, reply: Reply, max_tokens: int) -> tuple[Usage, str]:
+    """Return the usage to count, and a description of the implausible values that the provider reported, which may be
+    empty.
+
+    A token has at least one byte, so the bytes of the request limit the input tokens; a margin is added. The output is
+    limited to a multiple of `max_tokens`, because `max_tokens` may not include thinking. If a value is missing, or is
+    less than a tenth of our estimate, the estimate is used.
+    """
+    blocks = [*request.system, *(block for message in request.messages for block in message.blocks)]
+    calls = [call.to_dict() for message in request.messages for call in message.calls]
+    plain = json.dumps([[vars(tool) for tool in request.tools], request.schema, calls], default=str)
+    request_texts = [*(block.text for block in blocks), plain]
+    reply_texts = [reply.text, *(json.dumps(call.arguments, default=str) for call in reply.calls)]
+    highest = 2 * sum(len(text.encode("utf-8", "replace")) for text in request_texts) + OVERHEAD_TOKENS
+    implausible: list[str] = []
+    most_output = MAX_RATIO * max_tokens + OVERHEAD_TOKENS
+    used = Usage(
+        _clamp_total("input", reported.input_tokens, request_texts, highest, implausible),
+        _clamp_total("output", reported.output_tokens, reply_texts, most_output, implausible),
+    )
+    read = _clamp_cache_tokens("cache_read", reported.cache_read_tokens, used.input, implausible)
+    write = _clamp_cache_tokens("cache_write", reported.cache_write_tokens, used.input - read, implausible)
+    return Usage(used.input, used.output, read, write), ", ".join(implausible)
+
+
+def _clamp_total(what: str, reported: Any, texts: list[str], highest: int, implausible: list[str]) -> int:
+    number = _as_integer(reported)
+    if number is not None and number > highest:
+        implausible.append(f"{what}: {_format_tokens(number)}")
+        return highest
+    # The estimate is expensive. It is needed only if the number is small in relation to the length of the text.
+    if number is not None and number > 0 and number * 2 * MAX_RATIO >= sum(map(len, texts)):
+        return number
+    estimate = sum(map(estimate_tokens, texts))
+    if number is None or number < estimate / MAX_RATIO:
+        implausible.append(f"{what}: {_format_tokens(number)}")
+        return estimate
+    return number
+
+
+def _clamp_cache_tokens(what: str, reported: Any, whole: int, implausible: list[str]) -> int:
+    number = _as_integer(reported)
+    if number is None or not 0 <= number <= whole:
+        implausible.append(f"{what}: {_format_tokens(number)}")
+        return 0 if number is None else max(0, min(number, whole))
+    return number
+
+
+def _format_tokens(number: int | None) -> str:
+    return "nothing" if number is None else f"{max(-(10**18), min(number, 10**18)):.3g} tokens"
+
+
+def _as_integer(reported: Any) -> int | None:
+    return reported if isinstance(reported, int) and not isinstance(reported, bool) else None

@@ -102,7 +102,7 @@ class Rule:
         if self.fail is not None or isinstance(outcome, ModelError):
             return isinstance(outcome, ModelError) and outcome.kind == self.fail
         if self.data is not None:
-            return outcome.text == Reply(_as_json(self.data)).text
+            return outcome.text == Reply(json.dumps(self.data, ensure_ascii=False)).text
         if self.text is not None:  # a record may follow the text
             return outcome.text.startswith(Reply(self.text).text.rstrip()) and bool(outcome.text) == bool(self.text)
         produced_calls = [(call.name, call.arguments) for call in outcome.calls]
@@ -142,11 +142,14 @@ class ScriptedGateway:
             error = ModelError(rule.fail, rule.message or f"The script fails this call ({rule.fail}).")
             await attempts.on_failed(1, error)
             raise error
-        text = _as_json(rule.data) if rule.data is not None else rule.text
+        text = json.dumps(rule.data, ensure_ascii=False) if rule.data is not None else rule.text
         if text is None:
             text = "" if rule.calls else _generate_text(request)
-        if text and rule.data is None and rule.stop is None:
-            text = _append_record(text, rule.record, request)
+        if text and rule.data is None and rule.stop is None and rule.record is not False:
+            if rule.record is not None:
+                text = append_record(text, rule.record)
+            elif request.record_schema is not None and find_last_block(text) is None:
+                text = append_record(text, _generate_value(request, request.record_schema))
         blocks = [*request.system, *(block for message in request.messages for block in message.blocks)]
         size = sum(_count_tokens(block.text) for block in blocks)
         usage = Usage(size, _count_tokens(text), min(rule.cached, size))
@@ -186,20 +189,17 @@ def read_script(node: source.Node, problems: Problems) -> list[Rule]:
             hint = "a script is a list of replies such as `- {address: 'plan/setup/*', text: …}`"
             problems.report(item.span, "script", "this is not a reply of a script", hint)
             continue
-        rules.append(reader.read_rule(item))
+        values = reader.read(item, KEYS)
+        replies = [name for name in ("text", "data", "fail") if name in values]
+        if len(replies) > 1:
+            span = item.entries[replies[1]].key.span
+            problems.report(span, "script", f"a reply has `{replies[0]}` or `{replies[1]}`, not both")
+        rules.append(Rule(**values))
     return rules
 
 
 class _ScriptReader(Reader):
-    """Reads the rules of a script."""
-
-    def read_rule(self, node: source.Mapping) -> Rule:
-        values = self.read(node, KEYS)
-        replies = [name for name in ("text", "data", "fail") if name in values]
-        if len(replies) > 1:
-            span = node.entries[replies[1]].key.span
-            self.report(span, "script", f"a reply has `{replies[0]}` or `{replies[1]}`, not both")
-        return Rule(**values)
+    """Reads the keys of a rule."""
 
     def read_key_value(self, name: str, key: Key, node: source.Node) -> Any:
         if key.kind == "calls":
@@ -217,18 +217,6 @@ class _ScriptReader(Reader):
         return ToolCall(
             values.get("id", f"call-{number}"), values.get("name", ""), given if isinstance(given, dict) else {}
         )
-
-
-def _as_json(data: Any) -> str:
-    return json.dumps(data, ensure_ascii=False)
-
-
-def _append_record(text: str, record: Any, request: Request) -> str:
-    """Append the rule's record to the text. If the rule has none and the request asks for a record, append a generated
-    one."""
-    if record is False or (record is None and (request.record_schema is None or find_last_block(text) is not None)):
-        return text
-    return append_record(text, record if record is not None else _generate_value(request, request.record_schema or {}))
 
 
 def _generate_value(request: Request, schema: Mapping[str, Any]) -> Any:

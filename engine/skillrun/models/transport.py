@@ -1,14 +1,27 @@
-"""The HTTP rules for providers. Redirects are not followed, only a fixed set of headers is sent, and the size of a body
-is checked while it is read, both as received and decompressed."""
+"""Creates the SDK clients of providers, with rules for HTTP.
+
+All settings are passed explicitly. Redirects are not followed, only a fixed set of headers is sent, and the size of a
+body is checked while it is read, both as received and decompressed.
+"""
 
 from __future__ import annotations
 
+import sys
 import zlib
-from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any
+from collections.abc import AsyncIterator, Callable
+from typing import TYPE_CHECKING, Any, Final
 
 import httpx2
 
+from skillrun.library.addresses import parse_address
+from skillrun.models.messages import ModelError
+from skillrun.models.redaction import strip_userinfo
+
+if TYPE_CHECKING:
+    from skillrun.models.entries import ProviderConfig
+
+PLATFORMS: Final = {"linux": "Linux", "darwin": "MacOS"}
+PLACEHOLDER_KEY: Final = "no-key"  # the SDKs reject an empty key
 MAX_BODY = 32 * 2**20
 """The maximum bytes of one response: about twice the size of the stream of the longest possible reply."""
 _CHUNK_SIZE = 64 * 1024
@@ -23,6 +36,52 @@ _HEADERS = frozenset(
 
 class ResponseRejected(Exception):
     """A provider's response is rejected before it is read completely. The message gives the reason."""
+
+
+def sdk_client(provider: ProviderConfig, key: str) -> Any:
+    """Return the provider's SDK client. The client reads no settings from the environment. Raises `ModelError`."""
+    if not all("!" <= character <= "~" for character in key):  # HTTP does not allow others
+        step = f"Set {provider.key} again, in printable ASCII without spaces and line breaks."
+        raise ModelError("auth", f"{provider.key} contains a character that is invalid in keys", next_step=step)
+    try:
+        return _build_client(provider, key)
+    except (ValueError, ImportError, httpx2.InvalidURL) as error:  # an invalid or SOCKS proxy is set
+        reason = strip_userinfo(str(error)).split(" Make sure")[0]
+        message = f"the connection to {provider.name} cannot be set up: {reason}"
+        raise ModelError("invalid_request", message, next_step="Check HTTP_PROXY, HTTPS_PROXY and ALL_PROXY.") from None
+
+
+def _build_client(provider: ProviderConfig, key: str) -> Any:
+    is_local = parse_address(provider.base_url).is_local
+    if provider.kind == "anthropic":
+        from anthropic import AsyncAnthropic, DefaultAsyncHttpxClient
+
+        # No timeout here: if one is set, the SDK requires streaming for long replies. The gateway enforces the timeout.
+        client: Any = AsyncAnthropic(
+            api_key=key or PLACEHOLDER_KEY,
+            base_url=provider.base_url,
+            max_retries=0,
+            open_telemetry=False,
+            http_client=build_http_client(DefaultAsyncHttpxClient, key or PLACEHOLDER_KEY, is_local=is_local),
+        )
+    else:
+        from openai import AsyncOpenAI
+        from openai import DefaultAsyncHttpxClient as OpenAIClient
+
+        client = AsyncOpenAI(
+            api_key=key or PLACEHOLDER_KEY,
+            admin_api_key="",
+            organization="",
+            project="",
+            webhook_secret="",
+            base_url=provider.base_url,
+            max_retries=0,
+            timeout=provider.timeout,
+            http_client=build_http_client(OpenAIClient, key or PLACEHOLDER_KEY, is_local=is_local),
+        )
+    client._custom_headers = {}  # noqa: SLF001 -- the SDKs take headers from the environment; no option prevents that
+    client._platform = PLATFORMS.get(sys.platform, "Unknown")  # noqa: SLF001 -- the SDKs would run `uname`
+    return client
 
 
 def build_http_client(
@@ -42,38 +101,32 @@ def build_http_client(
         if 300 <= response.status_code < 400:
             raise ResponseRejected(f"is a redirect (HTTP {response.status_code}), which is not followed")
 
-    hooks = {"request": [set_headers], "response": [reject_redirect, limit_body(MAX_BODY)]}
-    more: dict[str, Any] = {"transport": httpx2.AsyncHTTPTransport()} if is_local else {}
-    return kind(follow_redirects=False, event_hooks=hooks, **more)
-
-
-def limit_body(limit: int) -> Callable[[httpx2.Response], Awaitable[None]]:
-    """Return a response hook that limits the size of bodies. Reading a body that has more bytes, before or after
-    decompression, raises `ResponseRejected`."""
-
-    async def hook(response: httpx2.Response) -> None:
+    async def limit_body(response: httpx2.Response) -> None:
         coding = response.headers.pop("Content-Encoding", "identity").strip().lower() or "identity"
         if coding not in {"identity", "gzip", "x-gzip"}:
             raise ResponseRejected("is compressed in a way that was not requested")
         stream = response.stream
         assert isinstance(stream, httpx2.AsyncByteStream)
-        response.stream = _LimitedStream(stream, limit, inflated=coding != "identity")
+        response.stream = _LimitedStream(stream, inflated=coding != "identity")
 
-    return hook
+    hooks = {"request": [set_headers], "response": [reject_redirect, limit_body]}
+    more: dict[str, Any] = {"transport": httpx2.AsyncHTTPTransport()} if is_local else {}
+    return kind(follow_redirects=False, event_hooks=hooks, **more)
 
 
 class _LimitedStream(httpx2.AsyncByteStream):
-    def __init__(self, stream: httpx2.AsyncByteStream, limit: int, *, inflated: bool) -> None:
+    """The body of a response, decompressed. Reading more than `MAX_BODY` bytes, before or after decompression, raises
+    `ResponseRejected`."""
+
+    def __init__(self, stream: httpx2.AsyncByteStream, *, inflated: bool) -> None:
         self._stream = stream
-        self._limit = limit
         self._inflate = zlib.decompressobj(zlib.MAX_WBITS | 16) if inflated else None
-        self._read = 0
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        raw = 0
+        raw = inflated = 0
         async for chunk in self._stream:
             raw += len(chunk)
-            self._check(raw)
+            _check_size(raw)
             if self._inflate is None:
                 yield chunk
                 continue
@@ -83,13 +136,14 @@ class _LimitedStream(httpx2.AsyncByteStream):
                 except zlib.error:
                     raise ResponseRejected("is declared as compressed but is not") from None
                 chunk = self._inflate.unconsumed_tail  # noqa: PLW2901 -- input of the next iteration
-                self._read += len(piece)
-                self._check(self._read)
+                inflated += len(piece)
+                _check_size(inflated)
                 yield piece
-
-    def _check(self, size: int) -> None:
-        if size > self._limit:
-            raise ResponseRejected(f"is longer than {self._limit // 2**20} MB and was cut off")
 
     async def aclose(self) -> None:
         await self._stream.aclose()
+
+
+def _check_size(size: int) -> None:
+    if size > MAX_BODY:
+        raise ResponseRejected(f"is longer than {MAX_BODY // 2**20} MB and was cut off")

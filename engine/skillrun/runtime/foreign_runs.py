@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Final, NoReturn
 
+from skillrun.library.roots import USER
 from skillrun.runtime.run import Session
 from skillrun.store.local.signing_key import key_trouble
 from skillrun.store.seal import CHANGE_INPUT_HINT, Claims, find_claims, revoke_claims
@@ -75,12 +76,5 @@ def effective_state(session: Session, run: StoredRun) -> State:
 
 def is_shared(session: Session) -> bool:
     """Return whether other users may read a run. The flag or the user's config allows it, never a project's config."""
-    config = session.program.library.config("skillrun")
-    own = [root.path for root in session.program.library.roots if root.name == "user"]
-    layers = config.layers if config is not None else ()
-    return session.options.share or any(
-        to_plain(layer).get("share") is True
-        for layer in layers
-        for root in own
-        if layer.span.source.path.is_relative_to(root)
-    )
+    layers = session.program.library.layers("skillrun")
+    return session.options.share or any(to_plain(layer).get("share") is True for root, layer in layers if root == USER)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from skillrun.definitions.definitions import Role
-from skillrun.library.input_names import member_models
+from skillrun.library.lookups import member_models
 from skillrun.runtime.errors import StepFailed
 from skillrun.runtime.frame import Frame
 from skillrun.scoring.compaction import estimate_tokens

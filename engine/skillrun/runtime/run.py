@@ -12,7 +12,7 @@ from skillrun.checker.program import Program
 from skillrun.definitions.definitions import Phase
 from skillrun.events import Event, EventStream, Listener, Notice, Said
 from skillrun.library.configuration import MODES, Feature, resolve_features
-from skillrun.library.reply_sizes import ReplySize
+from skillrun.library.settings import ReplySize
 from skillrun.models.messages import Gateway, ModelError, Outcomes, Reply, Request, Usage
 from skillrun.replay import CALLS, READS, Effect, Replay
 from skillrun.runtime.breakers import Breakers

@@ -19,7 +19,7 @@ from skillrun.events import (
     Listener,
     Notice,
 )
-from skillrun.library.input_names import referenced_models
+from skillrun.library.lookups import referenced_models
 from skillrun.library.settings import load_budget
 from skillrun.runtime.foreign_runs import apply_foreign_state, check_adoption_decision, is_shared
 from skillrun.runtime.inputs import path_inputs

@@ -14,7 +14,7 @@ from typing import Protocol, Self
 
 from skillrun.checker.program import Program
 from skillrun.events import Listener
-from skillrun.models.concurrency import ConcurrencyLimits
+from skillrun.models.entries import ConcurrencyLimits
 from skillrun.store.event_lines import Record
 from skillrun.store.files import Files
 from skillrun.store.journal import Journal

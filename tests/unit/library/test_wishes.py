@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from skillrun.library.library import Library
-from skillrun.library.models_yaml import provider_entries, sanitize_layers
+from skillrun.library.models_yaml import part_entries, sanitize_layers
 from skillrun.library.privileged_settings import consent_digest, find_privileged_settings, origins
 from skillrun.library.roots import Root, package_library
 from skillrun.syntax.document import parse_config
@@ -139,4 +139,4 @@ def test_the_time_grows_linearly_with_the_file(tmp_path: Path) -> None:
     started = time.process_time()
     [(_, kept)] = sanitize_layers((("project", layer),), library.problems)
     assert time.process_time() - started < 8
-    assert len(list(provider_entries(kept))) == 5_000
+    assert len(list(part_entries(kept, "providers"))) == 5_000

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from skillrun.models.clients import sdk_client
 from skillrun.models.entries import ProviderConfig
 from skillrun.models.messages import ModelError
+from skillrun.models.transport import sdk_client
 from skillrun.syntax.diagnostics import SkillrunError
 from tests.servers import anthropic, openai
 from tests.servers.wire import Answer, serve

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from skillrun.definitions.verbs import LOOKUP
 from skillrun.library.library import Library
 from skillrun.library.roots import Root, package_library
-from skillrun.library.secrets import secret_names
+from skillrun.library.settings import secret_names
 from skillrun.repository.confined_folder import ConfinedFolder
 from skillrun.repository.file_tools import MAX_RANGE, MAX_WHOLE_FILE
 from skillrun.repository.readable_folder import ReadableFolder

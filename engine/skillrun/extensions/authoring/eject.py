@@ -1,19 +1,53 @@
-"""`skillrun eject`: copies a shipped file into the project, so that the user can change it. Overwrites no file."""
+"""`skillrun eject` copies a shipped file into the project, and `skillrun outdated` compares such files with the shipped
+ones and merges them.
+
+The originals of the copied files are in `.skillrun/ejected/`, under the same paths as in the project. They should be
+committed, since a three-way merge needs the common ancestor.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import PurePosixPath
+import os
+import secrets
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from difflib import unified_diff
+from pathlib import Path, PurePosixPath
+from typing import Final
 
 import click
 
 from skillrun.cli import completion
-from skillrun.cli.new import has_file
-from skillrun.cli.options import as_json, current_project, relative_to_cwd
+from skillrun.cli.formatting import count_noun
+from skillrun.cli.new import has_file, write_missing_files
+from skillrun.cli.options import as_json, current_project, relative_to_cwd, relative_to_project
 from skillrun.cli.output import Output
-from skillrun.extensions.authoring.ejected import SHIPPED_PREFIX, eject, find_overrides
 from skillrun.library.roots import package_library, shipped_files
-from skillrun.syntax.diagnostics import Suggestion, UsageError, did_you_mean
+from skillrun.repository.confined_folder import ConfinedFolder
+from skillrun.syntax.diagnostics import SkillrunError, Suggestion, UsageError, allowed_hint, did_you_mean
+from skillrun.syntax.document import find_conflict_marks
+from skillrun.syntax.source import MAX_PROSE
+from skillrun.version import __version__
+
+ORIGINALS: Final = ".skillrun/ejected"
+SHIPPED_PREFIX: Final = "skillrun:"  # prefix for the path of a shipped file in messages
+
+STATUS_DESCRIPTIONS: Final = {
+    "outdated": "the shipped file has changed since you ejected it",
+    "conflict": "a merge left conflict markers: resolve them",
+    "gone": f"skillrun no longer has this file; to keep yours as an ordinary file, delete its original in {ORIGINALS}/",
+    "removed": f"the project no longer has this file and uses the shipped one; the original is still in {ORIGINALS}/",
+    "changed": "you changed this file; the shipped file has not changed",
+    "by hand": "this file was not ejected, so its original version is unknown",
+    "same": "identical to the shipped file, so it has no effect",
+}
+FAILING_STATUSES: Final = ("outdated", "conflict", "gone")
+MAX_CONFLICTS: Final = 127  # git's exit code is the number of conflicts, at most this; higher codes are errors
+SIDE_LABELS: Final = ("yours", "ejected", f"shipped with skillrun {__version__}")  # labels in conflict markers
 
 
 @click.command(
@@ -25,7 +59,15 @@ from skillrun.syntax.diagnostics import Suggestion, UsageError, did_you_mean
 def eject_command(path: str, json: bool) -> int:
     out, project = Output(json), current_project()
     name = path.removeprefix(SHIPPED_PREFIX).removeprefix("./")
-    _check_shipped(name)
+    shipped = shipped_files()
+    if name not in shipped:
+        inside = [path for path in shipped if path.startswith(f"{name.rstrip('/')}/")]
+        hint = f"one of {', '.join(inside)}" if inside else _suggest_path(name, shipped)
+        raise UsageError(f"`{name}` is not a shipped file", hint or f"the shipped files are in {package_library()}")
+    if name.startswith("config/"):
+        keys = f"{package_library() / name} lists all keys"
+        hint = f"in the project's {name}, write only the keys that you change; {keys}"
+        raise UsageError(f"{name} cannot be ejected: config files are merged key by key", hint)
     target = relative_to_cwd(project / name)
     file = next((file for file in find_overrides(project) if file.path == name), None)
     if file is not None and file.current is not None and file.original is not None:
@@ -35,7 +77,11 @@ def eject_command(path: str, json: bool) -> int:
     if has_file(project, name) and (file is None or file.current != file.shipped):
         hint = "your file overrides the shipped file; `skillrun outdated --diff` shows the differences"
         raise UsageError(f"{target} already exists", hint)
-    created = eject(project, name)
+    text, original = _read_shipped_file(name), f"{ORIGINALS}/{name}"
+    created = write_missing_files(project, {name: text, original: text})
+    if original not in created:  # the project had the file before
+        with ConfinedFolder(project, links=True) as tree:
+            _replace(tree, original, text)
     for path_made in created:
         out.line(f"created  {relative_to_cwd(project / path_made)}")
     out.line(
@@ -43,20 +89,6 @@ def eject_command(path: str, json: bool) -> int:
     )
     out.data({"made": created})
     return 0
-
-
-def _check_shipped(name: str) -> None:
-    """Raise UsageError if `name` is not a shipped file, or is a config file."""
-    shipped = shipped_files()
-    if name not in shipped:
-        inside = [path for path in shipped if path.startswith(f"{name.rstrip('/')}/")]
-        hint = f"one of {', '.join(inside)}" if inside else _suggest_path(name, shipped)
-        raise UsageError(f"`{name}` is not a shipped file", hint or f"the shipped files are in {package_library()}")
-    if name.startswith("config/"):
-        hint = (
-            f"in the project's {name}, write only the keys that you change; {package_library() / name} lists all keys"
-        )
-        raise UsageError(f"{name} cannot be ejected: config files are merged key by key", hint)
 
 
 def _suggest_path(name: str, known: Sequence[str]) -> str:
@@ -68,3 +100,202 @@ def _suggest_path(name: str, known: Sequence[str]) -> str:
         near = did_you_mean(last, stems)
         named = [stems[near.meant]] if isinstance(near, Suggestion) else []
     return f"did you mean {' or '.join(f'`{path}`' for path in named)}?" if named else near
+
+
+@click.command(
+    help="List the project's files that replace built-in files, and show whether those have changed since.\n\n"
+    "With PATH, list only these files. The exit code is 1 if a file is outdated, in conflict, or no longer built in."
+)
+@click.argument("paths", metavar="[PATH]...", nargs=-1)
+@click.option("--diff", is_flag=True, help="Show how your files differ from the built-in files.")
+@click.option(
+    "--merge",
+    is_flag=True,
+    help="Merge the changes of the built-in files into your files, with conflict markers where both changed.",
+)
+@as_json
+def outdated_command(paths: tuple[str, ...], diff: bool, merge: bool, json: bool) -> int:
+    out, project = Output(json), current_project()
+    files = _select_files(find_overrides(project), paths)
+    if merge:
+        for file in files:
+            _merge(project, file, out)
+        files = _select_files(find_overrides(project), paths)
+    if not files:
+        out.line("no file of this project overrides a shipped one")
+    for file in files:
+        out.line(f"{file.status:8}  {relative_to_cwd(project / file.path)}: {STATUS_DESCRIPTIONS[file.status]}")
+    differences = {file.path: list(_difference(file)) for file in files} if diff else {}
+    for lines in differences.values():
+        out.line("\n".join(["", *lines])) if lines else None
+    old = [file for file in files if file.status == "outdated"]
+    if old:
+        number = count_noun(len(old), "file")
+        out.line(f"next: `skillrun outdated --merge` merges {number}, `--diff` shows the differences")
+    rows = [{"path": file.path, "status": file.status} for file in files]
+    out.data([{**row, "diff": differences[row["path"]]} if diff else row for row in rows])
+    return 1 if any(file.status in FAILING_STATUSES for file in files) else 0
+
+
+def _select_files(files: list[FileOverride], paths: Sequence[str]) -> list[FileOverride]:
+    """Return the files with these paths, or all files if `paths` is empty.
+
+    A path is relative to the project or to the current folder. Raises UsageError if a path matches no file.
+    """
+    by_path = {file.path: file for file in files}
+    chosen = []
+    for path in paths:
+        names = (path.removeprefix(SHIPPED_PREFIX), os.path.normpath(relative_to_project(path)))
+        file = next((by_path[name] for name in names if name in by_path), None)
+        if file is None:
+            known = allowed_hint(by_path) if by_path else "`skillrun eject PATH` copies a shipped file"
+            hint = did_you_mean(path, by_path) or known
+            raise UsageError(f"`{path}` does not override a shipped file", hint)
+        chosen.append(file)
+    return chosen if paths else files
+
+
+def _merge(project: Path, file: FileOverride, out: Output) -> None:
+    """If the shipped file has changed since ejecting, merge its changes into the project's file."""
+    current, original, shipped = file.current, file.original, file.shipped
+    if current is None or original is None or shipped is None or original == shipped or file.status == "conflict":
+        return
+    text, in_conflict = (current, False) if current == shipped else merge_texts(current, original, shipped)
+    with ConfinedFolder(project, links=True) as tree:
+        _replace(tree, file.path, text)
+        _replace(tree, f"{ORIGINALS}/{file.path}", shipped)
+    rest = ", with conflict markers where both versions changed" if in_conflict else ""
+    out.line(f"merged    {relative_to_cwd(project / file.path)}{rest}")
+
+
+def _difference(file: FileOverride) -> Iterator[str]:
+    """Yield how the shipped file changed since ejecting, and how the project's file differs from it."""
+    label = f"{SHIPPED_PREFIX}{file.path}"
+    pairs = [(file.shipped, file.current, label, file.path)]
+    if file.status == "outdated":
+        pairs.insert(0, (file.original, file.shipped, f"{label} when ejected", label))
+    for before, after, name, other in pairs:
+        if before is not None and after is not None:
+            yield from unified_diff(before.splitlines(), after.splitlines(), name, other, lineterm="")
+
+
+def merge_texts(current: str, original: str, shipped: str) -> tuple[str, bool]:
+    """Return a text with the changes of both `current` and `shipped`, and whether it has conflict markers.
+
+    The line endings are the same as in `current`. Raises SkillrunError if git is missing or fails.
+    """
+    git = shutil.which("git")
+    if git is None:
+        hint = "install git, or apply the changes from `skillrun outdated --diff` manually"
+        raise SkillrunError("merging requires git, which is not installed", hint)
+    if "\r\n" in current:
+        original, shipped = original.replace("\n", "\r\n"), shipped.replace("\n", "\r\n")
+    with tempfile.TemporaryDirectory(prefix="skillrun-") as folder:
+        settings = {"HOME": folder, "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull, "LC_ALL": "C"}
+        settings["GIT_CEILING_DIRECTORIES"] = str(Path(folder).parent)
+        for name, text in zip(SIDE_LABELS, (current, original, shipped), strict=True):
+            (Path(folder) / name).write_bytes(text.encode("utf-8", "surrogateescape"))
+        labels = [word for name in SIDE_LABELS for word in ("-L", name)]
+        done = subprocess.run(  # noqa: S603 (git, on three temporary files)
+            [git, "merge-file", "-p", "-q", *labels, *SIDE_LABELS],
+            cwd=folder,
+            env={"PATH": os.environ.get("PATH", os.defpath), **settings},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
+        )
+    if not 0 <= done.returncode <= MAX_CONFLICTS:
+        raise SkillrunError(f"git cannot merge: {done.stderr.decode('utf-8', 'replace').strip()}")
+    return done.stdout.decode("utf-8", "surrogateescape"), done.returncode > 0
+
+
+@dataclass(frozen=True)
+class FileOverride:
+    """A file of the project at the path of a shipped file.
+
+    `current` is the project's text, None if the project no longer has the file. `original` is the shipped text at the
+    time of ejecting, None if the file was not ejected. `shipped` is the shipped text, None if skillrun no longer has
+    the file.
+    """
+
+    path: str
+    current: str | None
+    original: str | None
+    shipped: str | None
+
+    @property
+    def status(self) -> str:
+        """The status of the file; `STATUS_DESCRIPTIONS` describes each."""
+        if self.current is None:
+            return "removed"
+        if self.shipped is None:
+            return "gone"
+        if find_conflict_marks(self.current):
+            return "conflict"
+        if self.current == self.shipped:
+            return "same"
+        if self.original is None:
+            return "by hand"
+        return "changed" if self.original == self.shipped else "outdated"
+
+
+def find_overrides(project: Path) -> list[FileOverride]:
+    """Return the project's files that were ejected or that override a shipped file.
+
+    Config files are left out, since they are merged with the shipped ones. Raises PathRefused if a file is outside the
+    project, and OSError.
+    """
+    if project.resolve() == package_library().resolve():
+        return []
+    shipped = {path: _read_shipped_file(path) for path in shipped_files() if not path.startswith("config/")}
+    with ConfinedFolder(project, links=True) as tree:
+        paths = sorted({*_original_paths(tree), *shipped})
+        files = (
+            FileOverride(path, _read(tree, path), _read(tree, f"{ORIGINALS}/{path}"), shipped.get(path))
+            for path in paths
+        )
+        return [file for file in files if file.current is not None or file.original is not None]
+
+
+def _read_shipped_file(path: str) -> str:
+    return (package_library() / path).read_text("utf-8")
+
+
+def _original_paths(tree: ConfinedFolder) -> Iterator[str]:
+    """Yield the paths of the ejected files."""
+    folders = [ORIGINALS]
+    while folders:
+        folder = folders.pop()
+        if not tree.is_folder(folder):
+            continue
+        for name, kind in tree.entries(folder):
+            if kind == "folder":
+                folders.append(f"{folder}/{name}")
+            elif name.endswith(".md"):
+                yield f"{folder}/{name}".removeprefix(f"{ORIGINALS}/")
+
+
+def _read(tree: ConfinedFolder, path: str) -> str | None:
+    try:
+        content = tree.read(path, MAX_PROSE)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return content.decode("utf-8", "surrogateescape")
+
+
+def _replace(tree: ConfinedFolder, path: str, text: str) -> None:
+    """Replace the content of a file atomically, and keep its mode."""
+    with tree.open_path(path) as opened:
+        name, mode = opened.name, os.fstat(opened.descriptor).st_mode & 0o777
+    with tree.open_parent(name) as (folder, leaf):
+        temporary = f".{leaf}.{secrets.token_hex(4)}"
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode, dir_fd=folder)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                os.fchmod(descriptor, mode)
+                file.write(text.encode("utf-8", "surrogateescape"))
+            os.rename(temporary, leaf, src_dir_fd=folder, dst_dir_fd=folder)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(temporary, dir_fd=folder)
+            raise

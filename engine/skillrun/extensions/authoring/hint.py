@@ -11,14 +11,11 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import click
 
 from skillrun.cli.output import Output
-
-if TYPE_CHECKING:
-    from skillrun.library.library import Library
 
 TIMEOUT: Final = 1.5  # seconds
 MAX_PROMPT_BYTES: Final = 1_000_000
@@ -56,32 +53,25 @@ def hint(prompt: tuple[str, ...], workflow: str) -> int:
     return 0
 
 
-def _find_hint(prompt: str, workflow: str) -> str:
+def _find_hint(prompt: str, workflow_name: str) -> str:
     """Return the hint of the first workflow that has one for the prompt; empty if none has."""
     from skillrun.cli.loading import open_library
-
-    library = open_library()
-    if workflow and library.locate(f"workflows/{workflow}.md") is None:
-        raise ValueError(f"the workflow `{workflow}` does not exist")
-    for name in [workflow] if workflow else library.names("workflows"):
-        line = _workflow_hint(library, name, prompt)
-        if line:
-            return line
-    return ""
-
-
-def _workflow_hint(library: Library, name: str, prompt: str) -> str:
     from skillrun.types.fields import resolve_inputs
 
-    workflow = library.workflow(name)
-    first = workflow.first_input if workflow is not None else None
-    if workflow is None or workflow.hint is None or first is None:
-        return ""
-    config = library.config(workflow.config) if workflow.config else None
-    names = {"config": config.data if config is not None else {}}
-    inputs, _, _ = resolve_inputs(workflow.inputs, {first.name: prompt}, names)
-    lines = str(workflow.hint.evaluate({**names, "inputs": inputs})).split("\n")
-    return next((" ".join(line.split())[:MAX_LINE_LENGTH] for line in lines if line.strip()), "")
+    library = open_library()
+    if workflow_name and library.locate(f"workflows/{workflow_name}.md") is None:
+        raise ValueError(f"the workflow `{workflow_name}` does not exist")
+    for name in [workflow_name] if workflow_name else library.names("workflows"):
+        workflow = library.workflow(name)
+        if workflow is None or workflow.hint is None or workflow.first_input is None:
+            continue
+        config = library.config(workflow.config) if workflow.config else None
+        names = {"config": config.data if config is not None else {}}
+        inputs, _, _ = resolve_inputs(workflow.inputs, {workflow.first_input.name: prompt}, names)
+        for line in str(workflow.hint.evaluate({**names, "inputs": inputs})).split("\n"):
+            if line.strip():
+                return " ".join(line.split())[:MAX_LINE_LENGTH]
+    return ""
 
 
 def _parse_prompt(content: bytes) -> str:

@@ -16,7 +16,7 @@ import click
 
 from skillrun.cli import completion, options
 from skillrun.cli.output import Output
-from skillrun.library.reply_sizes import ReplySize, step_address
+from skillrun.library.settings import ReplySize, step_address
 from skillrun.models.messages import Reply
 from skillrun.scoring.compaction import estimate_tokens
 from skillrun.store.journal import Journal
@@ -58,7 +58,6 @@ def measure_sizes(journals: Iterable[Journal]) -> dict[str, ReplySize]:
 @options.runs_folder_as("folder")
 @options.as_json
 def sizes(runs: tuple[str, ...], folder: Path, json: bool) -> int:
-
     out = Output(json)
     with ExitStack() as stack:
         stored = [options.open_run(run, folder) for run in runs]
@@ -67,10 +66,6 @@ def sizes(runs: tuple[str, ...], folder: Path, json: bool) -> int:
     out.line("steps:" if by_step else "steps: {}")
     for step, size in by_step.items():
         out.line(f"  {step}: {{reply: {size.reply}, turns: {size.turns}, found: {size.found}}}")
-    out.data(
-        {
-            "runs": [run.location for run in stored],
-            "steps": {step: asdict(size) for step, size in by_step.items()},
-        }
-    )
+    steps = {step: asdict(size) for step, size in by_step.items()}
+    out.data({"runs": [run.location for run in stored], "steps": steps})
     return 0

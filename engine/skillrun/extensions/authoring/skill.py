@@ -1,20 +1,28 @@
-"""`skillrun skill`: prints the Agent Skill for workflow authors, or writes it to the skills folder of an assistant."""
+"""Prints what authors and their assistants need: the Agent Skill (`skillrun skill`) and schemas (`skillrun schema`)."""
 
 from __future__ import annotations
 
+import json as encoding
 import os
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
+from skillrun.cli.formatting import format_columns
+from skillrun.cli.loading import exit_on_errors, open_library, problems_for_display
 from skillrun.cli.new import load_starter, write_missing_files
 from skillrun.cli.options import as_json
 from skillrun.cli.output import Output
-from skillrun.syntax.diagnostics import UsageError, suggest
+from skillrun.syntax.diagnostics import UsageError, allowed_hint, did_you_mean, suggest
+
+if TYPE_CHECKING:
+    from skillrun.definitions.definitions import TextFile
+    from skillrun.library.library import Library
 
 NAME: Final = "skillrun-author"
 MAIN: Final = f"{NAME}/SKILL.md"
+DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 REFERENCES: Final = f"{NAME}/references/"
 
 
@@ -48,12 +56,40 @@ def _write_skill(folder: Path, files: dict[str, str], out: Output) -> int:
     for name, text in files.items():
         path = folder / name
         if os.path.lexists(path) and (not path.is_file() or path.read_bytes() != text.encode("utf-8")):
-            hint = (
-                f"the file was edited, or written by another version: move {folder / NAME}, then run this command again"
-            )
+            reason = "the file was edited, or written by another version"
+            hint = f"{reason}: move {folder / NAME}, then run this command again"
             raise UsageError(f"{path} already exists with different content", hint)
     folder.mkdir(parents=True, exist_ok=True)
     written = write_missing_files(folder, files)
     out.line(f"wrote {folder / NAME}" if written else f"{folder / NAME} already exists and is up to date")
     out.data({"name": NAME, "folder": str(folder / NAME), "made": written})
     return 0
+
+
+@click.command(
+    help="Print the output format of the template NAME as JSON Schema. Without NAME, list the templates that have one."
+)
+@click.argument("name", required=False)
+@as_json
+def schema(name: str | None, json: bool) -> int:
+    out, library = Output(json), open_library()
+    if name is None:
+        templates = {skill: text for skill in library.skills() if (text := _template(library, skill)) is not None}
+        out.line(format_columns((skill, text.description) for skill, text in templates.items()))
+        out.data({skill: text.description for skill, text in templates.items()})
+        return 0
+    text = _template(library, name)
+    exit_on_errors(problems_for_display(library), out)
+    if text is None or text.output is None:
+        known = [skill for skill in library.skills() if _template(library, skill) is not None]
+        raise UsageError(f"no template named `{name}` has a schema", did_you_mean(name, known) or allowed_hint(known))
+    document = {"$schema": DIALECT, "title": name, "description": text.description, **text.output.static_schema}
+    out.line(encoding.dumps(document, indent=2, ensure_ascii=False))
+    out.data(document)
+    return 0
+
+
+def _template(library: Library, name: str) -> TextFile | None:
+    """Return the template `name`; None if it does not exist or has no schema."""
+    text = library.text(name) if "/" in name and library.kind(name) == "template" else None
+    return text if text is not None and text.output is not None else None

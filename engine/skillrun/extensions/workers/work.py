@@ -19,7 +19,7 @@ from skillrun.extensions.workers.fetching import CommitCache, Unfetchable
 from skillrun.extensions.workers.postgres.queue import MAX_CLAIMS, RunQueue, SubmittedRun
 from skillrun.extensions.workers.postgres.stored_run import PostgresStore
 from skillrun.extensions.workers.submission import RunSubmission
-from skillrun.models.concurrency import ConcurrencyLimits
+from skillrun.models.entries import ConcurrencyLimits
 from skillrun.models.messages import Gateway
 from skillrun.questions.responder import open_responder
 from skillrun.runtime.listeners import RunContext, close_listeners, observe_gateway, open_listeners

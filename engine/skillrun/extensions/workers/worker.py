@@ -25,8 +25,7 @@ from skillrun.extensions.workers.postgres.lease import RunUnavailable
 from skillrun.extensions.workers.postgres.queue import DEFAULT_QUEUE, ORPHAN_PRIORITY, DueRun, RunQueue
 from skillrun.extensions.workers.postgres.roster import Roster, WorkerHeartbeat
 from skillrun.extensions.workers.work import WorkerHost, process_run
-from skillrun.models.concurrency import ConcurrencyLimits
-from skillrun.models.entries import ProviderConfig
+from skillrun.models.entries import ConcurrencyLimits, ProviderConfig
 from skillrun.models.messages import NULL_LISTENER, AttemptListener, Gateway, Reply, Request
 from skillrun.store.outcome import Outcome
 from skillrun.syntax.diagnostics import SkillrunError

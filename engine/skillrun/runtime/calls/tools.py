@@ -123,7 +123,7 @@ def project_relative_path(run: Run, path: str) -> str:
 
 
 def withheld_names(run: Run) -> tuple[str, ...]:
-    from skillrun.library.secrets import secret_names
+    from skillrun.library.settings import secret_names
 
     return secret_names(run.program.library)
 

@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, cast
 
 from skillrun.definitions.definitions import Step
 from skillrun.events import Wrote
-from skillrun.library.reply_sizes import step_address
+from skillrun.library.settings import step_address
 from skillrun.questions.answers import Question
 from skillrun.replay import READS, Body, attempt_address, fingerprint_text, round_address
 from skillrun.repository.confined_folder import LONGEST, ConfinedFolder

@@ -19,7 +19,7 @@ from skillrun.cli.output import Output
 from skillrun.cli.run_request import RunRequest, build_run_request
 from skillrun.cli.workflow import RESUME_PARAMETER, load_definition, workflow_command
 from skillrun.extensions.workers.commands.open_store import OpenStore, open_store
-from skillrun.library.secrets import secret_names
+from skillrun.library.settings import secret_names
 from skillrun.runtime.inputs import path_inputs
 from skillrun.store.frontmatter import format_json_text
 from skillrun.syntax.diagnostics import UsageError

@@ -97,7 +97,7 @@ def pull(run: str, folder: Path | None, runs: Path, json: bool) -> int:
 def push(run: str, folder: Path | None, wanted: bool, runs: Path, json: bool) -> int:
     from skillrun.cli.loading import open_library
     from skillrun.extensions.workers.postgres.edits import EditConflict
-    from skillrun.library.secrets import secret_names
+    from skillrun.library.settings import secret_names
 
     out, (store, edits) = Output(json), _open_run_edits(run, runs)
     pull_command = f"skillrun store pull {run}{f' {folder}' if folder else ''}"
