@@ -6,7 +6,6 @@ The module `facts` determines whether a name may be absent.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from skillrun.definitions.definitions import PhaseUse, Step, WorkflowElement
@@ -15,13 +14,11 @@ from skillrun.templates.expressions import Value
 from skillrun.types.fields import Field
 from skillrun.types.types import Type, identifier
 
-OPEN_QUESTION_REASONS: Final = MappingProxyType(
-    {
-        "skip": "`skip` lets the user leave the question open",
-        "enough": "`enough` lets the user end the list before answering this question",
-        "form": "the `form` may be returned with this question open",
-    }
-)
+OPEN_QUESTION_REASONS: Final[Mapping[str, str]] = {
+    "skip": "`skip` lets the user leave the question open",
+    "enough": "`enough` lets the user end the list before answering this question",
+    "form": "the `form` may be returned with this question open",
+}
 
 
 class Absence(NamedTuple):
@@ -98,11 +95,11 @@ def absent_outputs(
     label: str, owner: str, values: Mapping[str, Value], types: Mapping[str, Type]
 ) -> dict[str, Absence]:
     """Return the absences of outputs whose values may be absent."""
-    fields = ((name, value) for name, value in values.items() if types[name].unless is not None)
-    return {
-        f"{label}.{identifier(name)}": Absence(f"{owner} does not always return `{name}`", value.span)
-        for name, value in fields
-    }
+    absences = {}
+    for name, value in values.items():
+        if types[name].unless is not None:
+            absences[f"{label}.{identifier(name)}"] = Absence(f"{owner} does not always return `{name}`", value.span)
+    return absences
 
 
 def _absent_part(part: WorkflowElement, description: str, skipping: Collection[str | None]) -> Absence | None:
@@ -111,9 +108,8 @@ def _absent_part(part: WorkflowElement, description: str, skipping: Collection[s
     if part.otherwise is not None:
         return _fallback_absence(part, description)
     if part.retry is not None and part.retry in skipping:
-        return Absence(
-            f"{description} may fail, and its breaker `{part.retry}` then skips it", part.value_span("retry")
-        )
+        why = f"{description} may fail, and its breaker `{part.retry}` then skips it"
+        return Absence(why, part.value_span("retry"))
     return None
 
 

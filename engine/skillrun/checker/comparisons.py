@@ -68,7 +68,6 @@ def _check_membership(left: Type, right: Type, name: str) -> ComparisonProblem |
 
 
 def _conversion_hint(left: Type, right: Type) -> str:
-    """Return the hint for a comparison of values of different kinds."""
     for side, other in ((left, right), (right, left)):
         literal = _literal(other)
         if side.kind == "number" and isinstance(literal, str):

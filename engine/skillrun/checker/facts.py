@@ -87,15 +87,9 @@ def mentions_name(candidate: Fact, name: str) -> bool:
 
 def conjuncts(condition: nodes.Expr | None) -> Facts:
     """Return a fact for each part of a condition that is joined by `and`; all of them must hold."""
-
-    def split(node: nodes.Node) -> Iterator[Fact]:
-        if isinstance(node, nodes.And):
-            yield from split(node.left)
-            yield from split(node.right)
-        else:
-            yield fact(node)
-
-    return frozenset(split(condition)) if condition is not None else frozenset()
+    if isinstance(condition, nodes.And):
+        return conjuncts(condition.left) | conjuncts(condition.right)
+    return frozenset({fact(condition)}) if condition is not None else NO_FACTS
 
 
 @lru_cache(FACT_CACHE_SIZE)
@@ -106,12 +100,9 @@ def path_nodes(node: nodes.Node) -> tuple[nodes.Node, ...]:
 
 def prefix_facts(node: nodes.Node) -> set[Fact]:
     """Return the facts that a path and all its prefixes are present."""
-    paths: set[Fact] = set()
-    current: nodes.Node | None = node
-    while isinstance(current, nodes.Getattr | nodes.Getitem | nodes.Name):
-        paths.add(fact(current))
-        current = None if isinstance(current, nodes.Name) else current.node
-    return paths
+    if isinstance(node, nodes.Getattr | nodes.Getitem):
+        return {fact(node), *prefix_facts(node.node)}
+    return {fact(node)} if isinstance(node, nodes.Name) else set()
 
 
 @dataclass

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final, cast
 
@@ -48,21 +48,13 @@ def check_members(scope: Scope, step: Step, members: Type) -> None:
 
 
 def _check_references(scope: Scope, kind: str, value: Value, type_: Type) -> None:
-    """Report the unknown members or models that a value can name."""
-    lookup = _reference_lookup(scope, kind)
-    for reference in _referenced_names(type_) if lookup is not None else ():
-        if lookup is not None and reference is not None:
+    for reference in _referenced_names(type_) if kind in ("member", "model") else ():
+        if reference is not None:
             for span in scope.lookups.value_spans(value, reference, scope.settings):
-                lookup(reference, span)
-
-
-def _reference_lookup(scope: Scope, kind: str) -> Callable[[str, Span], None] | None:
-    """Return the function that checks a member or model; None for values of another kind."""
-    return {"member": scope.lookups.check_member, "model": scope.lookups.check_model}.get(kind)
+                scope.lookups.check_reference(kind, reference, span)
 
 
 def _referenced_names(members: Type) -> list[Any]:
-    """Return every member that a value can name."""
     named: list[Any] = []
     for value in members.values or ():
         named.extend(value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else [value])
@@ -104,13 +96,7 @@ def check_duplicate_members(scope: Scope, step: Step, members: Type) -> None:
 
 
 def check_inputs(
-    scope: Scope,
-    step: Step,
-    fields: Mapping[str, Field],
-    label: str,
-    types: Type,
-    *,
-    all_of_them: bool = True,
+    scope: Scope, step: Step, fields: Mapping[str, Field], label: str, types: Type, *, all_of_them: bool = True
 ) -> None:
     """Check the values in `with` against the declared inputs.
 
@@ -219,8 +205,8 @@ def check_declarations(
             if value is not None and known and literal not in ("", *known) and "{{" not in literal:
                 scope.report(value.span, "default", f"`{key}` is `{literal}`", suggest(literal, known))
         fallback = declaration.get("fallback")
-        if isinstance(fallback, source.Scalar) and (lookup := _reference_lookup(scope, words.get(name, ""))):
-            lookup(str(fallback.value), fallback.span)
+        if isinstance(fallback, source.Scalar):
+            scope.lookups.check_reference(words.get(name, ""), str(fallback.value), fallback.span)
     return record({**dict.fromkeys(declarations, ANY), **types}, label)
 
 

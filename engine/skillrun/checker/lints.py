@@ -148,7 +148,6 @@ def _goto_steps(steps: Iterable[Step]) -> Iterator[Step]:
 
 
 def _may_change(parts: Collection[RoundPart]) -> bool:
-    """Whether repeating the parts may give different results."""
     steps = [step for part in parts for step in part.steps]
     if not only_calls_models(steps) or any("fresh" in step.values for step in steps):
         return True

@@ -116,11 +116,8 @@ def warn_about_unread_fields(
         for part in step.record:
             shape = library.record_shape(part)
             properties = (shape.static_schema if shape is not None else {}).get("properties", {})
-            others = [
-                name
-                for name in properties
-                if name not in RECORD_KEYS and not is_read(name, record_reads[step_key(step)])
-            ]
+            read = record_reads[step_key(step)]
+            others = [name for name in properties if name not in RECORD_KEYS and not is_read(name, read)]
             if others:
                 message = f"`{step.id}.{RECORD_FIELD}.{identifier(others[0])}` is never read, so it is not requested"
                 hint = f"read {', '.join(f'`{name}`' for name in others)}, or remove it"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 from jinja2 import nodes
@@ -63,10 +63,6 @@ class PhaseContext:
 
     workflow: Workflow
     phase: str
-
-    @property
-    def earlier(self) -> frozenset[str]:
-        return self.workflow.ancestors(self.phase)
 
     def explain(self, path: str) -> str:
         """Return why an existing phase cannot be read at this point; empty if the path is not a phase."""
@@ -285,13 +281,6 @@ class Scope:
         self.names.pop("failure", None)
         if outer_failure is not None:
             self.names["failure"] = outer_failure
-
-    def trial_scope(self, names: Mapping[str, Type]) -> Scope:
-        """Return a copy of the scope whose problems are discarded.
-
-        It serves a first pass over steps, which collects the names that the steps bind.
-        """
-        return replace(self, problems=Problems.without_limit(), names={**self.names, **names}, ids=dict(self.ids))
 
     def bind(self, name: str, type_: Type) -> None:
         self.names[identifier(name)] = type_

@@ -93,7 +93,6 @@ class StaticConditions:
             return None
 
     def _is_known(self, node: nodes.Node) -> bool:
-        """Whether every name that an expression reads is known."""
         whole = nodes.Output([node])  # `find_all` finds only what is below a node
         called = {id(call.node) for call in whole.find_all(nodes.Call)}
         fields = {id(access.node): identifier(access.attr) for access in whole.find_all(nodes.Getattr)}

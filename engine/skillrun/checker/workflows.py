@@ -149,11 +149,8 @@ class WorkflowCheck:
         """Return the phases whose summary a later phase of the same round reads, in a prompt or a template."""
         if SUMMARY_READ in self.top_reads:
             return frozenset(self.workflow.phases)
-        readers = {
-            name
-            for name, trace in self.effects.items()
-            if SUMMARY_READ in trace.reads or any(step.verb in PROMPT_VERBS for step in self.steps(name))
-        }
+        prompting = {name for name in self.effects if any(step.verb in PROMPT_VERBS for step in self.steps(name))}
+        readers = prompting | {name for name, effects in self.effects.items() if SUMMARY_READ in effects.reads}
         return frozenset(name for name in self.workflow.phases if readers & {*self.workflow.followers(name)} - {name})
 
     def _can_record(self, name: str) -> bool:
@@ -173,11 +170,8 @@ class WorkflowCheck:
         if not any(HISTORY in trace.reads for trace in self.effects.values()):
             return frozenset()
         goto_phases = [name for name in self.effects if any(step.verb == "goto" for step in self.steps(name))]
-        return frozenset(
-            name
-            for name in self.workflow.phases
-            if any(name == source or source not in self.workflow.ancestors(name) for source in goto_phases)
-        )
+        ancestors = {name: self.workflow.ancestors(name) for name in self.workflow.phases}
+        return frozenset(name for name in ancestors if any(source not in ancestors[name] for source in goto_phases))
 
     def steps(self, name: str) -> Iterator[Step]:
         """Yield the steps of a phase and of its `otherwise`."""
@@ -196,9 +190,7 @@ class WorkflowCheck:
             prompts=phase.prompts,
             local=phase.local_names,
             headings=phase.headings,
-            shared_templates=tuple(
-                template for template in (phase.acceptance, self.workflow.preamble) if template is not None
-            ),
+            shared_templates=tuple(filter(None, (phase.acceptance, self.workflow.preamble))),
         )
         if use.retry is not None:
             self.checker.lookups.breaker(use.retry, use.value_span("retry"), self.settings)
@@ -282,7 +274,6 @@ class WorkflowCheck:
         self._names_read |= scope.reads
 
     def _check_workflow_file(self) -> None:
-        """Check the workflow's own file."""
         workflow = self.workflow
         scope = self._scope(self._base)
         scope.record_view(Span(workflow.document.source, 0), "")

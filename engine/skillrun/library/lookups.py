@@ -237,6 +237,13 @@ class Lookups:
         config_spans = settings.text_spans.get(written) if isinstance(written, str) else None
         return literal_spans or config_spans or [value.span]
 
+    def check_reference(self, kind: str, name: Any, span: Span) -> None:
+        """Check a value of the kind `member` or `model`; values of other kinds name nothing."""
+        if kind == "member":
+            self.check_member(name, span)
+        elif kind == "model":
+            self.check_model(name, span)
+
     def check_member(self, written: Any, span: Span) -> None:
         """Report each error in the notation or the names of a member."""
         for wrong in self.member_errors(written):

@@ -137,7 +137,6 @@ class GitIgnore:
         return layers
 
     def _add_layers(self, layers: tuple[RuleLayer, ...], folder: tuple[str, ...]) -> tuple[RuleLayer, ...]:
-        """Return the layers, followed by the layers that the folder adds."""
         start = len(self._prefix) + len(folder)
         path = self._tree.path.joinpath(*folder)
         if folder and is_repository(path):
@@ -320,7 +319,6 @@ def _parse_settings(text: str) -> Iterator[tuple[str, str, str]]:
 
 
 def _unquote_value(raw: str) -> str:
-    """Return the value of a setting without its quotes, escapes and comment."""
     value, quoted, at = "", False, 0
     while at < len(raw) and (quoted or raw[at] not in "#;"):
         character = raw[at]

@@ -148,11 +148,9 @@ class ReadableFolder:
             return "files with this name may hold secrets"
         if allow_ignored or self._gitignore is None:
             return ""
-        return (
-            f"`{normalized[-1]}` is never shown"
-            if normalized[-1] in LARGE_FOLDERS
-            else self._gitignore.ignore_reason(parts, is_folder)
-        )
+        if normalized[-1] in LARGE_FOLDERS:
+            return f"`{normalized[-1]}` is never shown"
+        return self._gitignore.ignore_reason(parts, is_folder)
 
     def check_deadline(self) -> None:
         """Raise TimeoutError if the deadline has passed."""

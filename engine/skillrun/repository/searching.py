@@ -128,7 +128,6 @@ def _select_lines(hits: list[FileHits], budget: OutputBudget) -> list[str]:
 
 
 def _render_hits(hits: FileHits, shares: tuple[int, ...]) -> list[str]:
-    """Return a file's name, its first hits, the definitions that contain them, and the number of the remaining hits."""
     kept = _shown_hits(hits, shares)
     lines = [hits.name]
     for number, line in enumerate(kept):
@@ -164,7 +163,6 @@ def _locate_hits(folder: ReadableFolder, hits: list[FileHits], remarks: list[str
 
 
 def _summarize_rest(hits: list[FileHits]) -> str:
-    """Return a note about omitted hits: how many there are, and which files have most of them."""
     most = sorted(hits, key=lambda file: (-file.count, file.name))[:MAX_LISTED]
     named = OutputBudget(SUMMARY_RESERVE - 200).take_lines([f"{file.name} {file.count:,}" for file in most])
     others = [f"and {count_noun(len(hits) - len(named), 'other file')}"] if len(hits) > len(named) else []

@@ -12,7 +12,7 @@ from skillrun.checker.lints import is_unchanging_loop
 from skillrun.checker.scope import Scope
 from skillrun.checker.verbs.results import Types
 from skillrun.definitions.definitions import Step
-from skillrun.syntax.diagnostics import Suggestion, suggest
+from skillrun.syntax.diagnostics import Problems, Suggestion, suggest
 from skillrun.templates.expressions import Value
 from skillrun.types.types import (
     ANY,
@@ -44,7 +44,9 @@ def check_repeat(scope: Scope, step: Step, value_types: Types, check_steps: Chec
     _check_cap(scope, step, value_types.get("at_most", ANY))
     outer, loop, outer_names = scope.names.pop("pass", None), scope.loop, dict(scope.names)
     scope.loop = "repeat"
-    trial_scope = scope.trial_scope({"pass": _pass_type(NONE)})
+    # a first pass, whose problems are discarded, collects the names that the steps bind
+    trial_names = {**scope.names, "pass": _pass_type(NONE)}
+    trial_scope = replace(scope, problems=Problems.without_limit(), names=trial_names, ids=dict(scope.ids))
     check_steps(trial_scope, step.steps)
     bound = _bound_types(trial_scope, outer_names)
     for name in bound.keys() & outer_names.keys():
@@ -65,7 +67,6 @@ def check_repeat(scope: Scope, step: Step, value_types: Types, check_steps: Chec
 
 
 def _bound_types(scope: Scope, outer_names: Types) -> Types:
-    """Return the types of the names that the steps of a loop bind."""
     return {name: type_ for name, type_ in scope.names.items() if outer_names.get(name) is not type_ and name != "pass"}
 
 
@@ -84,7 +85,7 @@ def check_goto(scope: Scope, step: Step, _: Type, value_types: Types) -> None:
         if scope.loop == "each":
             hint = "use `goto` after the `each`, based on its result"
         scope.report(step.span, "goto", f"`goto` is not allowed inside `{scope.loop}`", hint)
-    earlier = place.earlier | {place.phase}
+    earlier = place.workflow.ancestors(place.phase) | {place.phase}
     if step.main is not None:
         scope.lookups.add_reference(step.main.span, "phase", scope.owners.owner, target)
     if step.main is not None and target in place.workflow.phases and target not in earlier:

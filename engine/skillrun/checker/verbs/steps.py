@@ -79,7 +79,6 @@ def check_step(scope: Scope, step: Step) -> None:
 
 
 def _check_body(scope: Scope, step: Step, *, has_section: bool = True) -> Type | None:
-    """Check the step's values, its section if it has one, and the rules of its verb."""
     main = scope.infer_required_value(step.main, step.verb) if step.main is not None and step.verb != "set" else ANY
     prompt_names: Types = {}
     path_names: Types = {}
