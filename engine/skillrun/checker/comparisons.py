@@ -171,23 +171,15 @@ def find_hyphenated_name(node: nodes.Sub, names: Mapping[str, Type]) -> str:
     match node.left, right:
         case nodes.Name(name=left), nodes.Name(name=base) if names.get(left, TEXT).kind not in ("number", "any"):
             return f"{left}_{base}" if f"{left}_{base}" in names else ""
-        case nodes.Getattr(node=owner, attr=left), nodes.Name(name=base) if _is_path(owner):
+        case nodes.Getattr(node=owner, attr=left), nodes.Name(name=base):
             fields = _type_at(owner, names).fields
             return f"{left}_{base}" if left not in fields and f"{left}_{base}" in fields else ""
     return ""
 
 
-def _is_path(node: nodes.Node) -> bool:
-    """Whether the node is a name, or a chain of fields that starts with a name."""
-    while isinstance(node, nodes.Getattr):
-        node = node.node
-    return isinstance(node, nodes.Name)
-
-
 def _type_at(path: nodes.Node, names: Mapping[str, Type]) -> Type:
-    """Return the type at a path; `any` if it is unknown. Reports no problems."""
-    if isinstance(path, nodes.Name):
-        return names.get(path.name, ANY)
-    assert isinstance(path, nodes.Getattr)
-    owner = _type_at(path.node, names)
-    return owner.fields.get(identifier(path.attr), ANY) if owner.kind == "record" else owner.item or ANY
+    """Return the type at a name or a chain of fields; `any` if it is unknown. Reports no problems."""
+    if isinstance(path, nodes.Getattr):
+        owner = _type_at(path.node, names)
+        return owner.fields.get(identifier(path.attr), ANY) if owner.kind == "record" else owner.item or ANY
+    return names.get(path.name, ANY) if isinstance(path, nodes.Name) else ANY

@@ -7,6 +7,7 @@ readable files.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Final
 
@@ -63,8 +64,10 @@ def list_folder(folder: ReadableFolder, budget: OutputBudget, path: str = ".") -
     sizes: dict[str, str] = {}
     remark = ""
     try:
-        file_counts, is_truncated = _count_files(folder, start)
-        if is_truncated:
+        depth = len(split_path(start))
+        readable = [split_path(name) for name in folder.files(start, include_runs=True)]
+        file_counts = Counter(parts[depth] for parts in readable if len(parts) > depth + 1)
+        if len(readable) >= MAX_FILES:
             remark = f"(only the first {MAX_FILES:,} files in folders are counted)"
         for label, (name, is_folder) in zip(budget.take_lines(plain), names, strict=False):
             if not is_folder:
@@ -75,18 +78,6 @@ def list_folder(folder: ReadableFolder, budget: OutputBudget, path: str = ".") -
         remark = f"(stopped after {SECONDS:g} seconds; missing sizes are unknown)"
     lines = [f"{name}  {sizes.get(name, '')}".rstrip() for name in plain]
     return format_result(lines, budget, remark, "(the folder is empty)")
-
-
-def _count_files(folder: ReadableFolder, start: str) -> tuple[dict[str, int], bool]:
-    """Return how many readable files each subfolder contains, and whether counting stopped at the limit."""
-    counts: dict[str, int] = {}
-    depth, total = len(split_path(start)), 0
-    for name in folder.files(start, include_runs=True):
-        total += 1
-        parts = split_path(name)
-        if len(parts) > depth + 1:
-            counts[parts[depth]] = counts.get(parts[depth], 0) + 1
-    return counts, total >= MAX_FILES
 
 
 def _describe_size(folder: ReadableFolder, name: str) -> str:

@@ -185,7 +185,11 @@ def _read_gitignore(tree: ConfinedFolder, folder: str = "") -> list[bytes]:
 def _parse_rule(line: str) -> IgnoreRule:
     """Parse a line of a rules file. Raises InvalidPattern if the line cannot match anything."""
     is_negated = line.startswith("!")
-    text = _trim_line(line[is_negated:]).partition("\0")[0]
+    written = line[is_negated:]
+    text = written.rstrip(" ")
+    if len(text) < len(written) and (len(text) - len(text.rstrip("\\"))) % 2 == 1:
+        text += " "  # a backslash escapes the first of the trailing spaces
+    text = text.partition("\0")[0]
     is_folder_only = text.endswith("/")
     text = text.removesuffix("/")
     if not text:
@@ -201,13 +205,6 @@ def _literal_ending(text: str) -> str | None:
     last = text.rpartition("/")[2]
     is_simple = not any(sign in last[last.startswith("*") :] for sign in "*?\\") and "[" not in text
     return last if is_simple and not _INNER_DOUBLE_STAR.search(text) else None
-
-
-def _trim_line(line: str) -> str:
-    """Remove trailing spaces from a line, but keep a trailing space that a backslash escapes."""
-    text = line.rstrip(" ")
-    escaped = (len(text) - len(text.rstrip("\\"))) % 2 == 1
-    return f"{text} " if escaped and len(text) < len(line) else text
 
 
 def _encode_name(part: str) -> str:

@@ -66,29 +66,23 @@ def find_matching_files(folder: SearchableFolder, pattern: str) -> list[str]:
     Links to files are included if the folder follows links. Raises PathRefused for a pattern that leads outside the
     folder.
     """
-    parts = _split_pattern(pattern)
-    if not parts:
-        return []
-    names: set[str] = set()
-    _collect_matches(folder, "", parts, names)
-    return sorted(names, key=PurePosixPath)
-
-
-def _split_pattern(pattern: str) -> tuple[str, ...]:
-    """Split a pattern into parts. `a/..` is resolved as it is in a path."""
     if "\0" in pattern or len(pattern) > LONGEST:
         raise PathRefused(f"{quote_value(pattern)} is not a valid file pattern")
     if pattern.startswith("/"):
         raise PathRefused.outside(pattern, "It is absolute; make it relative to the folder.")
     parts: list[str] = []
     for part in pattern.split("/"):
-        if part == "..":
+        if part == "..":  # `a/..` is resolved as it is in a path
             if not parts:
                 raise PathRefused.outside(pattern, "It goes up with `..`.")
             parts.pop()
         elif part not in ("", ".") and not (part == ANY_FOLDERS and parts[-1:] == [ANY_FOLDERS]):
             parts.append(part)
-    return tuple(parts)
+    if not parts:
+        return []
+    names: set[str] = set()
+    _collect_matches(folder, "", tuple(parts), names)
+    return sorted(names, key=PurePosixPath)
 
 
 def _collect_matches(tree: SearchableFolder, folder: str, parts: tuple[str, ...], names: set[str]) -> None:

@@ -108,25 +108,6 @@ def build_outline(finder: DefinitionFinder, name: str, content: bytes) -> FileOu
         return FileOutline(name, count, (), str(error), has_failed=True)
 
 
-def render_file_outline(
-    folder: ReadableFolder, budget: OutputBudget, finder: DefinitionFinder, path: str, name: str
-) -> str:
-    """Return the outline of the file at `path`, whose real name is `name`. Raises ToolError and the errors of
-    `open_path`."""
-    file = build_outline(finder, name, read_text(folder, path))
-    if not file.definitions:
-        has = f"{quote_value(path)} has {count_noun(file.lines, 'line')} and no outline"
-        raise ToolError(f"{has}: {file.reason}; use Read or Grep")
-    for lines, remark in (
-        (list(map(format_definition, file.definitions)), ""),
-        ([_format_short(definition) for definition in file.definitions], "(names only; Read shows a range of lines)"),
-        (list(map(format_definition, file.top_level)), "(top level only; Read shows a range of lines)"),
-    ):
-        if budget.minus(len(remark)).fits([file.title, *lines]):
-            break
-    return format_result([file.title, *lines], budget.minus(len(remark)), remark, "")
-
-
 def render_outline_below(name: str, content: bytes, line: int, deadline: float, budget: OutputBudget) -> list[str]:
     """Return the definitions from the given line on, or only the top-level ones if not all of them fit. If the outline
     fails, return a note that says why."""
@@ -168,11 +149,25 @@ def outline(folder: ReadableFolder, budget: OutputBudget, path: str = ".", glob:
         start, is_folder = opened.name, opened.is_folder
     with open_finder(folder.deadline) as finder:
         if not is_folder:
-            return render_file_outline(folder, budget, finder, path, start)
+            return _render_whole_file(build_outline(finder, start, read_text(folder, path)), path, budget)
         names = list(filter_names(folder, folder.files(start), glob))
         if len(names) > MAX_PARSED_FILES:
             return _count_by_folder(names, len(split_path(start)), budget)
         return _outline_files(folder, budget, finder, sorted(names, key=rank_file))
+
+
+def _render_whole_file(file: FileOutline, path: str, budget: OutputBudget) -> str:
+    if not file.definitions:
+        has = f"{quote_value(path)} has {count_noun(file.lines, 'line')} and no outline"
+        raise ToolError(f"{has}: {file.reason}; use Read or Grep")
+    for lines, remark in (
+        (list(map(format_definition, file.definitions)), ""),
+        ([_format_short(definition) for definition in file.definitions], "(names only; Read shows a range of lines)"),
+        (list(map(format_definition, file.top_level)), "(top level only; Read shows a range of lines)"),
+    ):
+        if budget.minus(len(remark)).fits([file.title, *lines]):
+            break
+    return format_result([file.title, *lines], budget.minus(len(remark)), remark, "")
 
 
 def _outline_files(folder: ReadableFolder, budget: OutputBudget, finder: DefinitionFinder, names: Sequence[str]) -> str:

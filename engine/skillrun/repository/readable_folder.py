@@ -89,8 +89,11 @@ class ReadableFolder:
                 parts = (*parent_parts, base_name)
                 if kind == "folder" or (pattern is not None and not pattern.matches(parts)):
                     continue
-                if not self._withheld_reason(parts, False) and self._is_file("/".join(parts), kind):
-                    yield "/".join(parts)
+                name = "/".join(parts)
+                if self._withheld_reason(parts, False):
+                    continue
+                if kind == "file" or (kind == "link" and self._links_to_folder(name) is False):
+                    yield name
                     remaining -= 1
                     if not remaining:
                         return
@@ -120,9 +123,6 @@ class ReadableFolder:
                 return entries(opened.descriptor, MAX_ENTRIES) if opened.is_folder and opened.name == folder else []
         except (OSError, PathRefused):
             return []
-
-    def _is_file(self, name: str, kind: EntryKind) -> bool:
-        return kind == "file" or (kind == "link" and self._links_to_folder(name) is False)
 
     def _links_to_folder(self, name: str) -> bool | None:
         """Whether a link leads to a folder. None if the link's target may not be read."""
