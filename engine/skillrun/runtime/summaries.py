@@ -17,6 +17,7 @@ from skillrun.runtime.prompts.step_records import merge_step_records
 from skillrun.runtime.run import PhaseRun
 from skillrun.store.frontmatter import plain_data
 from skillrun.store.summary import Summary
+from skillrun.structured_output.trailing_record import select_fields
 from skillrun.syntax.diagnostics import SkillrunError
 from skillrun.templates.absent import Absent
 from skillrun.templates.expressions import RenderError
@@ -133,7 +134,8 @@ async def _summarize_with_model(
         raise SkillrunError(
             f"`skills/{TEMPLATE}.md` is missing or has no `output`", "restore it, or reinstall skillrun"
         )
-    shape = Shape(_without(text.output.resolve({}).schema, given))
+    schema = text.output.resolve({}).schema
+    shape = Shape(select_fields(schema, schema["properties"].keys() - given.keys()))
     if not shape.schema["properties"]:
         return {}
     texts = ((path, phase.run.store.artifacts.text(path)) for path in phase.record.artifacts)
@@ -177,9 +179,3 @@ def _build_request(phase: PhaseRun, prompt: str, shape: Shape, material: list[Ma
     return MemberRequest(
         "summarise", f"{phase.address()}/summary/{TIER}", request, parts.resolved.window, shape, invalid="drop"
     )
-
-
-def _without(schema: dict[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    properties = {key: schema_of_key for key, schema_of_key in schema["properties"].items() if key not in given}
-    required = [key for key in schema.get("required", []) if key in properties]
-    return {**schema, "properties": properties, "required": required}

@@ -19,7 +19,7 @@ MARKER = " […]"
 KINDS = ("risks_identified", "open_questions", "key_decisions")
 """The kinds of records that are accumulated. Of records with equal weight and age, earlier kinds are dropped first."""
 
-_WORDS = {"risks_identified": "severity", "open_questions": "priority", "key_decisions": "confidence"}
+_LEVEL_FIELDS = {"risks_identified": "severity", "open_questions": "priority", "key_decisions": "confidence"}
 _LEVELS = ("LOW", "MEDIUM", "HIGH", "CRITICAL")
 _WIDE = {2: 1.0, 3: 1.5, 4: 3.0}
 _RULES = "-=*#~._"
@@ -101,7 +101,14 @@ def accumulate(entries: Iterable[Mapping[str, Any]], budget: int) -> dict[str, l
     records = list(current_records.values())
     total = sum(record_cost(record) for _, record in records)
     dropped_order: list[int] = []
-    for place in sorted(range(len(records)), key=lambda at: _weight(*records[at])):
+
+    def weight(place: int) -> int:
+        """The rank of the record's level. An unknown level counts as medium."""
+        kind, record = records[place]
+        level = record.get(_LEVEL_FIELDS[kind])
+        return _LEVELS.index(level if level in _LEVELS else "MEDIUM")
+
+    for place in sorted(range(len(records)), key=weight):
         if total <= budget:
             break
         total -= record_cost(records[place][1])
@@ -113,12 +120,6 @@ def accumulate(entries: Iterable[Mapping[str, Any]], budget: int) -> dict[str, l
     }
     result["dropped"] = [{"kind": records[at][0], "record": records[at][1]} for at in dropped_order]
     return result
-
-
-def _weight(kind: str, record: Mapping[str, Any]) -> int:
-    """Return the weight of a record, which is the rank of its level. An unknown level counts as medium."""
-    word = record.get(_WORDS[kind])
-    return _LEVELS.index(word) if isinstance(word, str) and word in _LEVELS else _LEVELS.index("MEDIUM")
 
 
 @lru_cache(maxsize=8192)

@@ -1,10 +1,15 @@
-"""Compares texts by the words that they share, to find near-duplicates, agreement of replies, and what a reply adds."""
+"""Compares texts by the words that they share, to find near-duplicates, agreement of replies, and what a reply adds.
+
+Also aggregates the replies of several members: means, and the latest reply of each member.
+"""
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import combinations
 from math import ceil, inf
@@ -64,6 +69,7 @@ def dedupe(
     ]
 
 
+@dataclass
 class _Leaders:
     """The texts kept so far, indexed by their rarest words.
 
@@ -72,17 +78,14 @@ class _Leaders:
     but slightly less than the fraction t.
     """
 
-    def __init__(
-        self, threshold: float, times: Mapping[str, int], charge: Callable[[int], None], max_work: float
-    ) -> None:
-        self.threshold = threshold
-        self.times = times  # frequency of each word
-        self.charge = charge
-        self.remaining_work = max_work
-        self.known: set[frozenset[str]] = set()
-        self.wordless: set[str] = set()
-        self.sets: list[frozenset[str]] = []
-        self.sets_by_word: dict[str, list[int]] = {}
+    threshold: float
+    times: Mapping[str, int]  # frequency of each word
+    charge: Callable[[int], None]
+    remaining_work: float
+    known: set[frozenset[str]] = field(default_factory=set)
+    wordless: set[str] = field(default_factory=set)
+    sets: list[frozenset[str]] = field(default_factory=list)
+    sets_by_word: dict[str, list[int]] = field(default_factory=dict)
 
     def add_if_distinct(self, text: str, mine: frozenset[str]) -> bool:
         """Keep a text unless it is like one of the kept texts. Return whether it is kept."""
@@ -171,20 +174,17 @@ def convergence(replies: Iterable[Any], settings: Mapping[str, Any]) -> dict[str
         score = round(weighed + settings["overlap_weight"] * sum(pairs) / len(pairs), DIGITS)
     else:
         ratio, score = NO_SIGNAL, stability
+    level = "medium" if score >= settings["low"] else "low"
+    if score >= settings["high"]:
+        level = "high"
     return {
         "score": score,
         "ratio": ratio,
         "stability": stability,
-        "level": _level(score, settings),
+        "level": level,
         "agree": agree,
         "disagree": disagree,
     }
-
-
-def _level(score: float, settings: Mapping[str, Any]) -> str:
-    if score >= settings["high"]:
-        return "high"
-    return "medium" if score >= settings["low"] else "low"
 
 
 def _text(reply: Any) -> str:
@@ -194,12 +194,12 @@ def _text(reply: Any) -> str:
 
 def _count(texts: list[str], keywords: Iterable[str]) -> int:
     """Return how often the keywords occur in the texts as whole words. "disagree" does not count as "agree"."""
-    return sum(len(_keyword_pattern(word).findall(text)) for word in keywords if word.strip() for text in texts)
-
-
-def _keyword_pattern(keyword: str) -> re.Pattern[str]:
-    phrase = r"\s+".join(map(re.escape, keyword.split()))
-    return re.compile(rf"(?<!\w){phrase}(?!\w)", re.IGNORECASE)
+    total = 0
+    for keyword in filter(str.strip, keywords):
+        phrase = r"\s+".join(map(re.escape, keyword.split()))
+        pattern = re.compile(rf"(?<!\w){phrase}(?!\w)", re.IGNORECASE)
+        total += sum(len(pattern.findall(text)) for text in texts)
+    return total
 
 
 MIN_NEW_WORDS: Final = 5
@@ -221,7 +221,9 @@ def find_new_items(
     `alike` maps each text field to its Jaccard overlap with the same field of the earlier reply.
     """
     earlier_by_member = {
-        reply["member"]: reply for reply in earlier if isinstance(reply, Mapping) and _has_answer(reply)
+        reply["member"]: reply
+        for reply in earlier
+        if isinstance(reply, Mapping) and reply.get("status") == "success" and isinstance(reply.get("member"), str)
     }
     records = []
     for reply in later:
@@ -231,11 +233,8 @@ def find_new_items(
         data, old_data = _data(reply), _data(old)
         known = words("\n".join(_texts([old_data, old.get("text", "") if not old_data else ""])))
         items = data.get(field)
-        new = (
-            [item for item in items if _count_new_words(item, known, clean_text) >= min_words]
-            if isinstance(items, list)
-            else []
-        )
+        listed = items if isinstance(items, list) else []
+        new = [item for item in listed if len(words(clean_text("\n".join(_texts(item)))) - known) >= min_words]
         alike = {
             name: round(overlap(text, old_data[name]), 4)
             for name, text in data.items()
@@ -245,18 +244,9 @@ def find_new_items(
     return records
 
 
-def _has_answer(reply: Mapping[str, Any]) -> bool:
-    return reply.get("status") == "success" and isinstance(reply.get("member"), str)
-
-
 def _data(reply: Mapping[str, Any]) -> Mapping[str, Any]:
     data = reply.get("data")
     return data if isinstance(data, Mapping) and reply.get("status") == "success" else {}
-
-
-def _count_new_words(item: Any, known: frozenset[str], clean_text: Callable[[str], str]) -> int:
-    """Return the number of distinct words of an item that are not in `known`."""
-    return len(words(clean_text("\n".join(_texts(item)))) - known)
 
 
 def _texts(value: Any) -> Iterator[str]:
@@ -266,3 +256,40 @@ def _texts(value: Any) -> Iterator[str]:
     elif isinstance(value, Mapping | list | tuple):
         for part in value.values() if isinstance(value, Mapping) else value:
             yield from _texts(part)
+
+
+def mean(records: Iterable[Any] | Mapping[str, Any]) -> dict[str, float]:
+    """Return the arithmetic mean of each numeric field, rounded to two decimals.
+
+    A record in which the field is not a number does not count for the field; booleans are not numbers. Fields are in
+    order of first appearance. A single record counts as a list of one.
+    """
+    values: dict[str, list[float]] = {}
+    for record in [records] if isinstance(records, Mapping) else records:
+        if isinstance(record, Mapping):
+            for field, value in record.items():
+                if isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value):
+                    values.setdefault(field, []).append(value)
+    return {field: round(math.fsum(each) / len(each), 2) for field, each in values.items()}
+
+
+def latest(*steps: Any) -> list[Mapping[str, Any]]:
+    """Return the last reply of each member in several steps. Members are in order of first appearance.
+
+    A later reply that failed does not replace a successful one. Each argument is a step or a list of replies; a step
+    that did not run counts as one without replies.
+
+    Source: the two rounds of deliberation in Owlex. If a member is missing in the second round, Owlex uses the member's
+    reply from the first.
+    """
+    last: dict[str, tuple[Mapping[str, Any], bool]] = {}  # keyed by member, with whether it is a successful reply
+    for step in steps:
+        replies = step.get("replies") if isinstance(step, Mapping) else step if isinstance(step, list) else ()
+        for reply in replies or ():
+            if not isinstance(reply, Mapping) or "member" not in reply:
+                continue
+            earlier = last.get(reply["member"])
+            answered = bool(reply.get("text")) and reply.get("status", "success") == "success"
+            if earlier is None or answered or not earlier[1]:
+                last[reply["member"]] = (reply, answered)
+    return [reply for reply, _ in last.values()]

@@ -161,12 +161,9 @@ def _translate_pattern(pattern: str) -> str:
         parts.append(_WORDS.get((piece, in_brackets), piece))
         if piece == "[" and not in_brackets:
             in_brackets = True
-            if pattern[at + 1 : at + 2] == "^":
-                piece = "[^"
-                parts[-1] = piece
-            if (
-                pattern[at + len(piece) : at + len(piece) + 1] == "]"
-            ):  # a `]` right after the opening bracket belongs to the class
+            if pattern.startswith("^", at + 1):
+                piece = parts[-1] = "[^"
+            if pattern.startswith("]", at + len(piece)):  # a `]` right after the opening bracket belongs to the class
                 parts.append("]")
                 at += 1
         elif piece == "]":

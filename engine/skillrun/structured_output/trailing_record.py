@@ -156,7 +156,7 @@ def merge_schemas(schemas: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 def select_fields(schema: Mapping[str, Any], names: AbstractSet[str]) -> dict[str, Any]:
     """Return the record schema with only the named fields."""
     properties = {name: rules for name, rules in schema["properties"].items() if name in names}
-    return {**schema, "properties": properties, "required": [n for n in schema["required"] if n in properties]}
+    return {**schema, "properties": properties, "required": [n for n in schema.get("required", ()) if n in properties]}
 
 
 def answers_schema(ids: Iterable[str] | None = None) -> dict[str, Any]:

@@ -19,10 +19,10 @@ MAX_REPLY: Final = 1_000_000
 """The maximum number of characters of a reply. A longer reply is an error."""
 MAX_DEPTH: Final = 25
 """The maximum depth of a reply's value. It is lower than the 40 levels of frontmatter, which may contain the value."""
+MAX_NUMBER: Final = 300  # digits
 
 _TOO_DEEP: Final = f"the value is nested more than {MAX_DEPTH} levels deep"
 _MOST_STARTS: Final = 1000
-_LONGEST_NUMBER: Final = 300
 _FENCED: Final = re.compile(r"(`{3,}|~{3,})[^\n`{[]*\n(?P<inside>.*)\n[ \t]*\1[`~]*", re.DOTALL)
 # A bracket that may start a value. Other brackets, such as those of `{this}` and `[see]`, belong to prose.
 _START: Final = re.compile(
@@ -97,7 +97,8 @@ def _iter_candidates(text: str, shape: Shape) -> Iterator[JsonCandidate]:
             break
         at = start.start()
         if start["almost"]:
-            raise _Unreadable(f"the JSON is invalid: {_at(text, at)} starts an object with unquoted names")
+            line = text.count("\n", 0, at) + 1
+            raise _Unreadable(f"the JSON is invalid: line {line} starts an object with unquoted names")
         try:
             value, place = _decoder().raw_decode(text, at)
             value = _sanitize_value(value)
@@ -109,14 +110,11 @@ def _iter_candidates(text: str, shape: Shape) -> Iterator[JsonCandidate]:
             raise _Unreadable(_describe_error(error)) from None
         else:
             if _is_plausible(value, shape):
-                yield JsonCandidate(value, not _surrounding_text(text, at, place))
+                line_end = text.find("\n", place)
+                before = text[text.rfind("\n", 0, at) + 1 : at]
+                after = text[place : line_end if line_end >= 0 else None]
+                yield JsonCandidate(value, is_alone=not (before + after).strip())
     raise _Unreadable("the reply has too many brackets to find the intended JSON; send only the JSON")
-
-
-def _surrounding_text(text: str, start: int, end: int) -> str:
-    """Return the text on the lines of a value that is not part of the value."""
-    line_end = text.find("\n", end)
-    return (text[text.rfind("\n", 0, start) + 1 : start] + text[end : line_end if line_end >= 0 else None]).strip()
 
 
 def _is_plausible(value: Any, shape: Shape) -> bool:
@@ -167,7 +165,7 @@ def _float(written: str) -> float:
 
 
 def _integer(written: str) -> int:
-    if len(written) > _LONGEST_NUMBER:
+    if len(written) > MAX_NUMBER:
         raise ValueError(f"the number {quote_value(written)} is too long")
     return int(written)
 
@@ -186,7 +184,3 @@ def _describe_error(error: Exception) -> str:
     if isinstance(error, json.JSONDecodeError):
         return f"the JSON is invalid: {error.msg}, line {error.lineno}, column {error.colno}"
     return f"the JSON is invalid: {_TOO_DEEP if isinstance(error, RecursionError) else error}"
-
-
-def _at(text: str, place: int) -> str:
-    return f"line {text.count(chr(10), 0, place) + 1}"

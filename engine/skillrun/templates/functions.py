@@ -14,7 +14,7 @@ from functools import wraps
 from types import NoneType
 from typing import Any, Concatenate, Final, ParamSpec
 
-from skillrun.scoring import aggregation, compaction
+from skillrun.scoring import compaction
 from skillrun.scoring import overlap as similarity
 from skillrun.scoring.patterns import distinct_words
 from skillrun.syntax.document import Fences
@@ -204,7 +204,7 @@ def mean(records: Any) -> dict[str, float]:
     """Return the mean of each numeric field of a record or of a list of records."""
     given = records if isinstance(records, Mapping) else to_list(records)
     spend_on_values(given)
-    return aggregation.mean(given)
+    return similarity.mean(given)
 
 
 def number_range(start: Any, stop: Any = None, step: Any = 1) -> list[int]:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from skillrun.scoring.aggregation import latest
+from skillrun.scoring.overlap import latest
 from skillrun.templates import functions, return_types
 from skillrun.templates.absent import Absent
 from skillrun.templates.builtin import Builtin

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillrun.scoring.aggregation import latest, mean
+from skillrun.scoring.overlap import latest, mean
 
 
 @pytest.mark.row("P13")

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from skillrun.structured_output.lenient_json import MAX_DEPTH
 from skillrun.structured_output.salvaging import find_list_field, salvage_items
-from skillrun.structured_output.values import MAX_REPLY
+from skillrun.structured_output.values import MAX_DEPTH, MAX_REPLY
 
 QUESTION = {
     "type": "object",
