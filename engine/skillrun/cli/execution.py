@@ -19,7 +19,7 @@ from skillrun.cli.run_request import AnswerOptions, RunRequest
 from skillrun.cli.run_summary import resume_command, summarize_run
 from skillrun.events import CallEnded, Event
 from skillrun.models.scripted import ScriptedGateway
-from skillrun.questions.expected_questions import check_answers, unanswerable_questions
+from skillrun.questions.prepared_answers import check_answers, unanswerable_questions
 from skillrun.runtime.listeners import RunContext, close_listeners, observe_gateway, open_listeners
 from skillrun.runtime.run import Session
 from skillrun.runtime.session import start_run

@@ -26,7 +26,7 @@ from skillrun.cli.run_summary import summarize_run
 from skillrun.cli.trust import require_trust
 from skillrun.library.library import Library
 from skillrun.models.scripted import ScriptedGateway
-from skillrun.questions.expected_questions import check_answers
+from skillrun.questions.prepared_answers import check_answers
 from skillrun.runtime import session as sessions
 from skillrun.runtime.forecast import Forecast, PredictedCall, forecast_calls
 from skillrun.runtime.foreign_runs import effective_state, foreign_claims, format_claims, raise_undecided_error

@@ -272,8 +272,13 @@ class _SectionReader:
             elif not self.answer_line and text.lstrip().startswith(">"):
                 quoted.append((line, text))
             elif not self._read_box(line, text):
-                if self.answer_line and line > self.answer_line + 1 and _OWN_HEADING.fullmatch(text):
-                    self._check_late_heading(line, text)
+                is_late = self.answer_line and line > self.answer_line + 1 and not any(self.words)
+                if is_late and _OWN_HEADING.fullmatch(text):
+                    why = (
+                        f"`{to_one_line(text)}` may start the answer or a separate note; "
+                        "write the answer on the line of `Answer:`, or write `-` there"
+                    )
+                    self.unclear.append((line, why))
                 (self.words if self.other is None or self.answer_line else self.other).append(text.rstrip())
         other = None if self.other is None else cleandoc("\n".join(self.other))
         written = "\n".join([*self.words, other or "", *self.comments]).strip()
@@ -378,12 +383,6 @@ class _SectionReader:
             return []
         own_lines = [_words_of(text) for text in own]
         return [line for line in quoted if _words_of(line[1]) not in own_lines]
-
-    def _check_late_heading(self, line: int, text: str) -> None:
-        if not any(self.words):
-            either = "may start the answer or a separate note"
-            why = f"`{to_one_line(text)}` {either}; write the answer on the line of `Answer:`, or write `-` there"
-            self.unclear.append((line, why))
 
     def _split_note(self, words: str) -> str:
         """Return a free-text answer without the note that follows an answer such as `-`."""

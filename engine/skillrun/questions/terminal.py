@@ -75,13 +75,6 @@ class InputHint:
         return f"{hint}\n >"  # prompt_toolkit truncates wide lines, except the last one
 
 
-def render_key_hints(question: Question, enough: str) -> str:
-    """Return a line that lists the keys available for the question."""
-    words = [] if choices_of(question) else ["Alt-Enter new line", "Ctrl-O editor"]
-    words += [f"Ctrl-G {make_printable(enough)}"] if enough else []
-    return f"    {' · '.join([*words, 'Ctrl-C pauses'])}\n"
-
-
 def key_bindings(typing: InputState) -> KeyBindings:
     """Return the key bindings for a prompt of prompt_toolkit."""
     from prompt_toolkit.key_binding import KeyBindings
@@ -142,15 +135,6 @@ class UnfinishedAnswers:
         return bool(self.answers or self.drafts)
 
 
-@dataclass
-class _Progress:
-    """The progress of a list of questions: answers, confidence levels, and texts that were not sent."""
-
-    answers: dict[str, Any]
-    confidences: dict[str, str] = field(default_factory=dict)
-    drafts: dict[str, str] = field(default_factory=dict)
-
-
 class Terminal:
     """Asks lists of questions. `keyboard` and `screen` are the input and the output for prompt_toolkit."""
 
@@ -184,12 +168,9 @@ class Terminal:
         if not isinstance(questions, Mapping):
             questions = {str(number): question for number, question in enumerate(questions)}
         names = list(questions)
-        state = _Progress(
-            {name: unfinished.answers[name] for name in names if name in unfinished.answers},
-            {**unfinished.confidences},
-            {**unfinished.drafts},
-        )
-        number = next((number for number, name in enumerate(names) if name not in state.answers), len(names) - 1)
+        answers = {name: unfinished.answers[name] for name in names if name in unfinished.answers}
+        confidences, drafts = {**unfinished.confidences}, {**unfinished.drafts}
+        number = next((number for number, name in enumerate(names) if name not in answers), len(names) - 1)
         ended = False
         with self.prompt_context():
             while number < len(names):
@@ -197,12 +178,7 @@ class Terminal:
                 progress = f"{number + 1} of {len(names)}" if len(names) > 1 else ""
                 self._print_header(question, phase, progress, "Shift-Tab goes back" if number else "", enough)
                 typing = InputState(
-                    state.answers.get(name),
-                    state.drafts.pop(name, ""),
-                    number > 0,
-                    may_skip,
-                    enough,
-                    state.confidences.get(name, ""),
+                    answers.get(name), drafts.pop(name, ""), number > 0, may_skip, enough, confidences.get(name, "")
                 )
                 try:
                     answer = await self._ask_question(question, typing)
@@ -210,12 +186,12 @@ class Terminal:
                     if save_progress is not None and typing.text.strip():
                         await save_progress("typed", name, typing.text)
                     raise
-                if typing.confidence != state.confidences.get(name, ""):
-                    state.confidences[name] = typing.confidence
+                if typing.confidence != confidences.get(name, ""):
+                    confidences[name] = typing.confidence
                     if save_progress is not None:
                         await save_progress("sure", name, typing.confidence)
                 if answer is BACK:
-                    state.drafts[name] = typing.text
+                    drafts[name] = typing.text
                     number -= 1
                     continue
                 ended = answer is DONE
@@ -223,20 +199,21 @@ class Terminal:
                     break
                 if ended:
                     answer = [typing.text.strip()] if is_multiple(question) else typing.text.strip()
-                state.answers[name] = answer
+                answers[name] = answer
                 number += 1
                 if save_progress is not None and len(names) > 1:
-                    await save_progress("given", name, state.answers[name])
+                    await save_progress("given", name, answers[name])
                 if ended:
                     break
-        records = [self._record(name, at >= number, state) for at, name in enumerate(names)]
+        records: list[Answer] = [
+            build_answer(answers[name], confidence=confidences.get(name, ""))
+            if name in answers
+            else ENDED
+            if at >= number
+            else {}
+            for at, name in enumerate(names)
+        ]
         return [*records[:-1], {**records[-1], **ENDED}] if ended else records
-
-    def _record(self, name: str, ended: bool, state: _Progress) -> Answer:
-        """Return the record of a question. `ended`: the list ended before this question."""
-        if name not in state.answers:
-            return ENDED if ended else {}
-        return build_answer(state.answers[name], confidence=state.confidences.get(name, ""))
 
     def _print_header(self, question: Question, phase: str, progress: str, keys: str, enough: str) -> None:
         """Print the lines above a question: its phase and progress, its context, and its special keys."""
@@ -248,7 +225,9 @@ class Terminal:
         words = [to_one_line(part) for part in parts if part]
         notes = "".join(f"    {note}\n" for note in context_lines(question))
         self.screen = self.screen or create_output(always_prefer_tty=True)
-        hint = render_key_hints(question, enough) if enough or levels_of(question) else ""
+        hints = [] if choices_of(question) else ["Alt-Enter new line", "Ctrl-O editor"]
+        hints += [f"Ctrl-G {make_printable(enough)}"] if enough else []
+        hint = f"    {' · '.join([*hints, 'Ctrl-C pauses'])}\n" if enough or levels_of(question) else ""
         text = FormattedText([("bold", f"\n{' · '.join(words)}\n"), ("", notes), ("italic", hint)])
         print_formatted_text(text, end="", output=self.screen)
 
@@ -260,7 +239,10 @@ class Terminal:
         if not choices_of(question):
             typing.levels = levels_of(question)
             return await self._ask_text(message, typing.draft or likely, typing, optional=default == "" or open_)
-        typing.text = typing.draft or self._own_words(question, typing.previous)
+        titles = [*map(to_one_line, choices_of(question))]
+        earlier = typing.previous if isinstance(typing.previous, list) else [typing.previous]
+        texts = [answer for answer in earlier if isinstance(answer, str) and answer]
+        typing.text = typing.draft or next((text for text in texts if to_one_line(text) not in titles), "")
         while True:
             picked = await self._ask_choice(message, question, likely, typing, may_skip=open_)
             if picked is DONE and typing.previous is not None:
@@ -275,13 +257,6 @@ class Terminal:
                 if answers and levels_of(question):
                     typing.confidence = await self._ask_confidence(levels_of(question), typing.confidence)
                 return answers if is_multiple(question) else answers[0] if answers else ""
-
-    def _own_words(self, question: Question, earlier: Any) -> str:
-        """Return the free text in an earlier answer to a question with choices."""
-        titles = [*map(to_one_line, choices_of(question))]
-        answers = earlier if isinstance(earlier, list) else [earlier]
-        texts = [answer for answer in answers if isinstance(answer, str) and answer]
-        return next((text for text in texts if to_one_line(text) not in titles), "")
 
     async def _ask_own_words(self, typing: InputState) -> Any:
         """Return a free-text answer, or BACK. `typing` keeps the entered text even if the user leaves the prompt."""

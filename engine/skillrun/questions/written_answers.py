@@ -144,11 +144,9 @@ class ChoiceNames:
             if choices and (len(choices) == 1 or is_multiple(self.question)):
                 reason = _clean_reason(words[end:])
                 if self._is_reason(head, choices, kind, reason, phrases):
-                    return choices, "" if normalize_text(reason) in self._texts_of(choices) else reason
+                    own_texts = [normalize_text(to_one_line(choice)) for choice in choices]
+                    return choices, "" if normalize_text(reason) in own_texts else reason
         return [], ""
-
-    def _texts_of(self, choices: Sequence[Any]) -> list[str]:
-        return [text for choice, text in zip(choices_of(self.question), self.texts, strict=True) if choice in choices]
 
     def _is_reason(self, head: str, choices: Sequence[Any], kind: str, reason: str, phrases: Phrases) -> bool:
         """Whether the text after a choice is its reason. It is not if it may continue other text (`A bit`), retracts

@@ -238,8 +238,10 @@ class DevSession:
             if isinstance(event, Said) and (event.phase, event.text) in earlier_messages:
                 return
             if isinstance(event, RunStarted):
-                self._print_models(event, is_first=is_first)
-                return
+                has_changed = any(self._models.get(name, model) != model for name, model in event.models.items())
+                if not is_first and (has_changed or not self._models):  # after a save that has changed a model
+                    self.out.line(f"models: {format_pairs(event.models)}")
+                self._models |= event.models
             number = self.cycle.recorder.phase_rounds.get(str(record.get("phase")), 1)
             if line := event_line(event, is_first=is_first, round_number=number):
                 self.out.line(line)
@@ -250,14 +252,6 @@ class DevSession:
         running = await self.cycle.begin(session, self.job.inputs)
         running.add_done_callback(lambda task: self.schedule(partial(self._on_evaluation_end, task)))
         self.run_in_background(self._await_first_call(running, is_first))
-
-    def _print_models(self, event: RunStarted, *, is_first: bool) -> None:
-        """Print the models at the start of the session, and again after a save that has changed one."""
-        if is_first:
-            self.out.line(event_line(event, is_first=True, round_number=1))
-        elif not self._models or any(self._models.get(name, model) != model for name, model in event.models.items()):
-            self.out.line(f"models: {format_pairs(event.models)}")
-        self._models |= event.models
 
     async def _await_first_call(self, running: asyncio.Task[Evaluation], is_first: bool) -> None:
         first_call = asyncio.create_task(self.calls.gate.call_waiting.wait())

@@ -9,8 +9,13 @@ from skillrun.checker.checker import check_workflow
 from skillrun.checker.program import Program
 from skillrun.library.library import Library
 from skillrun.library.roots import Root, search_path
-from skillrun.questions.expected_questions import check_answers, iterate_asks, unanswerable_questions
-from skillrun.questions.prepared_answers import PreparedAnswers, read_answers
+from skillrun.questions.prepared_answers import (
+    PreparedAnswers,
+    check_answers,
+    iterate_asks,
+    read_answers,
+    unanswerable_questions,
+)
 from skillrun.syntax.diagnostics import render_problem
 
 WORKFLOW = """

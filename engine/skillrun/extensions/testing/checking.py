@@ -15,8 +15,7 @@ from skillrun.extensions.testing.cases import ROUND_PREFIX, Case
 from skillrun.extensions.testing.recorded_prompts import MAX_PROMPTS_BYTES, RecordedPrompt, load_prompts
 from skillrun.library.library import Library
 from skillrun.library.lookups import Lookups
-from skillrun.questions.expected_questions import check_answers
-from skillrun.questions.prepared_answers import PreparedAnswers
+from skillrun.questions.prepared_answers import PreparedAnswers, check_answers
 from skillrun.runtime.inputs import validate_inputs
 from skillrun.syntax import source
 from skillrun.syntax.diagnostics import ParsingStopped, Problem, Problems, UsageError, suggest
