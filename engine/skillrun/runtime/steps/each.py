@@ -33,6 +33,12 @@ from skillrun.types.types import identifier
 
 DEFAULT_CONCURRENCY: Final = 5  # items that are evaluated at the same time, unless `at_once` sets a different number
 MOST_NAMED: Final = 8  # failed items that a reason names
+MOST: Final = 200  # items in a list, unless `limits.items` sets a different number
+LONGEST: Final = 40  # characters of an item's key
+LONGEST_ID: Final = 80  # characters of an item's id
+MARK: Final = 12  # characters of the hash in a key
+_KEY: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_MARKED: Final = re.compile(rf"(?:^|-)[0-9a-f]{{{MARK}}}$")
 
 
 @dataclass(frozen=True)
@@ -217,14 +223,6 @@ def _check_distinct_files(step: Step, frame: Frame, attempts: Iterable[ItemAttem
                 reason = f"`{step.id or step.verb}`: {first} and {attempt.item.id} both write {file}"
                 way = NextStep.of("include the item's id in the name of the file")
                 raise StepFailed(reason, frame.at(step), way)
-
-
-MOST: Final = 200  # items in a list, unless `limits.items` sets a different number
-LONGEST: Final = 40  # characters of an item's key
-LONGEST_ID: Final = 80  # characters of an item's id
-MARK: Final = 12  # characters of the hash in a key
-_KEY: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-_MARKED: Final = re.compile(rf"(?:^|-)[0-9a-f]{{{MARK}}}$")
 
 
 def each_items(step: Step, frame: Frame) -> list[Item]:

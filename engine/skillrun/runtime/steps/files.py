@@ -46,6 +46,16 @@ from skillrun.syntax.sanitizing import sanitize
 from skillrun.templates.absent import Absent
 from skillrun.types.schemas import Shape, quote_value
 
+INVALID_NAME_ERRNOS: Final = frozenset({errno.EEXIST, errno.EINVAL, errno.EISDIR, errno.ENAMETOOLONG, errno.ENOTDIR})
+"""Error numbers for an invalid name: it is too long, is the name of a folder, or has a file as its parent."""
+
+KEEP, TAKE = "keep mine", "take the new one"
+WILDCARDS: Final = "*?["
+MOST: Final = 5_000_000  # bytes that one step reads
+MOST_PATHS: Final = 1_000  # paths that one `find` step may look for
+SIMULATED_LINE: Final = "     1\tof the code base that nobody has read yet"
+
+Verdict = Literal["found", "missing", "withheld"]
 Look = Callable[[], Awaitable[ToolBody]]
 
 
@@ -73,11 +83,6 @@ async def read_once(step: Step, frame: Frame, question: str, look: Look) -> Tool
         elif attempt > phase.voided_attempts(key):
             raise StepFailed(result["error"], frame.at(step))
     return cast(ToolBody, phase.attempts.results[key])
-
-
-INVALID_NAME_ERRNOS: Final = frozenset({errno.EEXIST, errno.EINVAL, errno.EISDIR, errno.ENAMETOOLONG, errno.ENOTDIR})
-"""Error numbers for an invalid name: it is too long, is the name of a folder, or has a file as its parent."""
-KEEP, TAKE = "keep mine", "take the new one"
 
 
 async def write_reply(frame: Frame, step: Step, path: str, text: str, data: Any) -> str:
@@ -143,10 +148,6 @@ async def _resolve_conflict(frame: Frame, step: Step, path: str, text: str) -> W
     await store.artifacts.keep_user_version(path)
     frame.phase.warn(f"{path} was edited manually and is kept; the new version is in {copy_name}")
     return "kept"
-
-
-WILDCARDS: Final = "*?["
-MOST: Final = 5_000_000  # bytes that one step reads
 
 
 async def run_read(step: Step, frame: Frame) -> StepResult:
@@ -278,12 +279,6 @@ async def run_write(step: Step, frame: Frame) -> StepResult:
             raise StepFailed(f"the frontmatter of `{path}` does not match the schema: {why}", frame.at(step))
         body = to_frontmatter(data, body)
     return StepResult({"path": path, "text": await write_artifact(frame, step, path, body)})
-
-
-MOST_PATHS: Final = 1_000  # paths that one `find` step may look for
-SIMULATED_LINE: Final = "     1\tof the code base that nobody has read yet"
-
-Verdict = Literal["found", "missing", "withheld"]
 
 
 async def run_find(step: Step, frame: Frame) -> StepResult:

@@ -21,7 +21,6 @@ from skillrun.runtime.scope import frame_names, is_true, locals_of
 from skillrun.runtime.summaries import base_summary, degraded_flags
 from skillrun.store.errors import WaitingForUser
 from skillrun.store.state import State
-from skillrun.store.summary import Summary
 from skillrun.syntax.diagnostics import allowed_hint
 from skillrun.types.fields import resolve_inputs
 from skillrun.types.schemas import quote_value
@@ -30,35 +29,29 @@ from skillrun.types.schemas import quote_value
 async def run_repeat(step: Step, frame: Frame) -> StepResult:
     """Return `times`, the number of passes, and `exhausted`: the cap was reached, and the condition does not hold.
 
-    If the cap is reached and the breaker is set to ask, the user is offered another pass.
+    A pass can read the results of the previous pass. If the cap is reached and the breaker is set to ask, the user is
+    offered another pass.
     """
     if step.until is None and "at_most" not in step.values:
         for inner in step.steps:
             await frame.evaluate(inner)
         return StepResult({"times": 1, "exhausted": False})
-    most = frame.cap(step)
-    with frame.name_scope("pass"):
-        return await _passes(step, frame, most)
-
-
-async def _passes(step: Step, frame: Frame, most: int) -> StepResult:
-    """Run passes until the condition holds or the cap is reached. A pass can read the results of the previous pass."""
-    bound_names = locals_of(step.steps)
+    most, bound_names = frame.cap(step), locals_of(step.steps)
     previous: dict[str, object] = {}
     times, done = 0, False
-    while not done:
-        if times >= most and not await _offer_extra_pass(step, frame, times):
-            break
-        times += 1
-        frame.names["pass"] = {"index": times, "previous": previous}
-        for name in bound_names.ids:
-            frame.names.pop(name, None)
-        frame.mark_absent(bound_names.ids)
-        with frame.address_scope(f"{step.id or 'repeat'}#{times}"):
-            for inner in step.steps:
-                await frame.evaluate(inner)
-        done = step.until is not None and is_true(step.until.render(frame_names(frame)))
-        previous = {name: frame.names[name] for name in (*bound_names.ids, *bound_names.names) if name in frame.names}
+    with frame.name_scope("pass"):
+        while not done:
+            if times >= most and not await _offer_extra_pass(step, frame, times):
+                break
+            times += 1
+            frame.names["pass"] = {"index": times, "previous": previous}
+            frame.mark_absent(bound_names.ids)
+            with frame.address_scope(f"{step.id or 'repeat'}#{times}"):
+                for inner in step.steps:
+                    await frame.evaluate(inner)
+            done = step.until is not None and is_true(step.until.render(frame_names(frame)))
+            names = (*bound_names.ids, *bound_names.names)
+            previous = {name: frame.names[name] for name in names if name in frame.names}
     return StepResult({"times": times, "exhausted": not done and step.until is not None})
 
 
@@ -158,8 +151,14 @@ def _merge_inline_records(frame: Frame, inner: Run, failed: Iterable[PhaseRun]) 
     ended = inner.store.summaries.all_summaries(inner.state.round, inner.program.workflow.phases)
     account.usage += UsageTotals.from_summaries(ended)
     account.prompts.count += sum(1 for summary in ended if summary.usage.get("calls"))
+    unfinished = [  # a failed phase has no summary on disk
+        base_summary(phase, "failed").with_fields(
+            flags=degraded_flags(phase), quality_warnings=phase.record.warnings, asked=phase.record.question_ids
+        )
+        for phase in failed
+    ]
     at = inner.inline_address.removeprefix(f"{phase.address()}/")
-    for record in (*ended, *map(_failed_phase_summary, failed)):
+    for record in (*ended, *unfinished):
         again = f" (round {record.round})" if record.round > 1 else ""
         place, flags = f"{at}/{record.phase}{again}", record.flags
         warnings = (f"{place}: {text}" for text in record.quality_warnings)
@@ -170,13 +169,6 @@ def _merge_inline_records(frame: Frame, inner: Run, failed: Iterable[PhaseRun]) 
         if isinstance(dropped := flags.get("dropped"), int) and dropped:
             account.dropped_counts[place] = dropped
         account.question_ids.extend(question for question in record.asked if question not in account.question_ids)
-
-
-def _failed_phase_summary(failed: PhaseRun) -> Summary:
-    """Return a summary for a failed phase, which has no summary on disk."""
-    return base_summary(failed, "failed").with_fields(
-        flags=degraded_flags(failed), quality_warnings=failed.record.warnings, asked=failed.record.question_ids
-    )
 
 
 async def run_say(step: Step, frame: Frame) -> StepResult:

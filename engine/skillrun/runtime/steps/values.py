@@ -53,7 +53,8 @@ def _coerce_value(step: Step, frame: Frame, field: Field, value: Any) -> Any:
 async def run_decide(step: Step, frame: Frame) -> StepResult:
     """Return `value` and `because` of the first row whose condition holds.
 
-    With `order`, use the row whose value comes last in `order`, among all rows whose condition holds.
+    With `order`, use the row whose value comes last in `order`, among all rows whose condition holds. If all these rows
+    only set a minimum (`at_least`), the row without `when` is considered too.
     """
     names = frame_names(frame)
     holding = [row for row in step.rows if row.when is not None and is_true(row.when.render(names))]
@@ -64,29 +65,14 @@ async def run_decide(step: Step, frame: Frame) -> StepResult:
         return StepResult(_build_decision(row, row.then, names) if row is not None else {})
     if not isinstance(order, list):
         raise StepFailed(f"`order` of `{step.id}` is {order!r}; expected a list", frame.at(step))
-    return StepResult(_furthest(step, order, holding, default, names))
-
-
-def _furthest(
-    step: Step, order: list[Any], holding: list[Row], default: Row | None, names: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Return the decision, among the rows that hold, whose value comes last in `order`.
-
-    If all these rows only set a minimum (`at_least`), the row without `when` is considered too.
-    """
-    if not any(row.then is not None for row in holding) and default is not None:
-        holding = [*holding, default]
-    best: tuple[int, dict[str, Any]] | None = None
-    for row in holding:
-        result = _build_decision(row, row.then or row.at_least, names)
-        if "value" not in result:
-            continue
-        if result["value"] not in order:
-            raise StepFailed(f"`{step.id}` chose `{result['value']}`, which is not in its `order`")
-        rank = order.index(result["value"])
-        if best is None or rank > best[0]:
-            best = (rank, result)
-    return best[1] if best else {}
+    if default is not None and not any(row.then is not None for row in holding):
+        holding.append(default)  # the rows that hold only set a minimum (`at_least`)
+    decisions = [_build_decision(row, row.then or row.at_least, names) for row in holding]
+    decisions = [decision for decision in decisions if "value" in decision]
+    for decision in decisions:
+        if decision["value"] not in order:
+            raise StepFailed(f"`{step.id}` chose `{decision['value']}`, which is not in its `order`")
+    return StepResult(max(decisions, key=lambda decision: order.index(decision["value"]), default={}))
 
 
 def _build_decision(row: Row, value: Any, names: Mapping[str, Any]) -> dict[str, Any]:
