@@ -19,7 +19,7 @@ from skillrun.checker.absences import absent_fields
 from skillrun.checker.interfaces import check_declarations
 from skillrun.checker.lints import find_unread_inputs
 from skillrun.checker.names import MEMBER, PHASE_RECORD, SYSTEM_TEMPLATES, base_types
-from skillrun.checker.phase_effects import RecordReads, collect_record_reads, warn_about_unread_fields
+from skillrun.checker.phase_effects import collect_record_reads, warn_about_unread_fields
 from skillrun.checker.program import CheckedProtocol, Program, collect_questions
 from skillrun.checker.scope import Scope
 from skillrun.checker.verbs.steps import check_material, check_steps
@@ -175,9 +175,7 @@ class Checker:
                     check_material(scope, text.material, scope.infer_value(text.material))
                 if name in ("summarise", "record") and text.output is not None:
                     summary_type = label_type(text.output.type, ("the summary",))
-                    Scope(self, UNKNOWN, {}, self.problems).check_record_fields(
-                        text.output.span, summary_type, PHASE_RECORD, "the summary"
-                    )
+                    scope.check_record_fields(text.output.span, summary_type, PHASE_RECORD, "the summary")
                 for section in text.document.sections if name == "tools" else ():
                     if section.name not in (*TOOLS, LOOKUP):
                         self.lookups.report_unknown(section.heading, "tool", section.name, (*TOOLS, LOOKUP))
@@ -240,18 +238,14 @@ class Checker:
         runs = {step.text for phase in check.phases.values() for step in phase.walk() if step.verb == "run"}
         inline = {other: program for other in sorted(runs) if (program := self._programs.get(other)) is not None}
         engine = self.lookups.config("skillrun").data or {}
-        return check.build_program(engine, inline, self._collect_record_reads(check))
-
-    def _collect_record_reads(self, check: WorkflowCheck) -> RecordReads:
-        """Return which fields of step records are read, and warn of unread fields in phases."""
         files: list[tuple[Iterable[Step], AbstractSet[str]]] = [((), check.top_reads)]
         files += [(list(check.steps(name)), effects.reads) for name, effects in check.effects.items()]
         protocols = [checked for checked in self._protocols.values() if checked is not None]
         files += [(checked.protocol.walk(), checked.reads) for checked in protocols]
-        read = collect_record_reads(files)
+        record_reads = collect_record_reads(files)
         for phase in check.phases.values() if not self.problems.has_errors else ():
-            warn_about_unread_fields(phase.walk(), read, self.library, self.problems)
-        return read
+            warn_about_unread_fields(phase.walk(), record_reads, self.library, self.problems)
+        return check.build_program(engine, inline, record_reads)
 
 
 def check_sizes(library: Library, limits: Mapping[str, Any], problems: Problems) -> None:
@@ -267,9 +261,8 @@ def check_sizes(library: Library, limits: Mapping[str, Any], problems: Problems)
         crossed_limit = next((name for name, most in known.items() if tokens > most), None)
         if crossed_limit is not None:
             message = f"about {tokens} tokens; the limit for a file in `{folder}/` is {known[crossed_limit]}"
-            problems.report(
-                Span(source, 0), "tokens", message, "split the file, or raise `token_lint`", SEVERITIES[crossed_limit]
-            )
+            hint = "split the file, or raise `token_lint`"
+            problems.report(Span(source, 0), "tokens", message, hint, SEVERITIES[crossed_limit])
 
 
 @dataclass(frozen=True)

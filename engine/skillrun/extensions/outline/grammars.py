@@ -20,10 +20,6 @@ class Grammar:
     definitions: str
     function: str = "language"
 
-    @property
-    def package(self) -> str:
-        return self.module.replace("_", "-")
-
 
 _SCRIPT: Final = """
 (class_declaration) @holder

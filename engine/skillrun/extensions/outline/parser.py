@@ -14,18 +14,15 @@ import time
 from contextlib import suppress
 from pathlib import Path
 from threading import Timer
-from typing import Any, Final, Self
+from typing import Final, Self
 
 from skillrun.extensions.outline import parser_process
-from skillrun.extensions.outline.grammars import SUFFIXES, Grammar, detect_grammar
+from skillrun.extensions.outline.grammars import SUFFIXES, detect_grammar
 from skillrun.installation import has_outlines
 from skillrun.repository.definitions import Definition, NoOutline
 
 MAX_REPLY_BYTES: Final = 16_000_000
-INHERITED_VARIABLES: Final = (
-    "LD_LIBRARY_PATH",
-    "DYLD_LIBRARY_PATH",
-)  # Python may not start without these environment variables
+INHERITED_VARIABLES: Final = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")  # without these, Python may not start
 MAX_CRASHES: Final = 3  # after so many crashes, no process is started
 
 
@@ -55,15 +52,6 @@ class DefinitionParser:
         """
         grammar = detect_grammar(name, content)
         assert grammar is not None
-        reply = self._request(grammar, content)
-        if reply.get("missing"):
-            raise NoOutline(f"the package {grammar.package} is not installed")
-        try:
-            return [Definition.from_header(int(a), int(b), int(c), str(d)) for a, b, c, d in reply["definitions"]]
-        except (KeyError, TypeError, ValueError):
-            raise NoOutline("the parser returned no outline") from None
-
-    def _request(self, grammar: Grammar, content: bytes) -> dict[str, Any]:
         if self._crashes >= MAX_CRASHES:
             raise NoOutline(f"the parser has already failed on {MAX_CRASHES} files")
         remaining = self._deadline - time.monotonic()
@@ -73,13 +61,11 @@ class DefinitionParser:
         timer = Timer(remaining, process.kill)
         timer.start()
         try:
-            message = {**vars(grammar), "bytes": len(content)}
             assert process.stdin is not None
             assert process.stdout is not None
-            process.stdin.write(json.dumps(message).encode() + b"\n" + content)
+            process.stdin.write(json.dumps({**vars(grammar), "bytes": len(content)}).encode() + b"\n" + content)
             process.stdin.flush()
             reply = json.loads(process.stdout.readline(MAX_REPLY_BYTES))
-            return reply if isinstance(reply, dict) else {}
         except (OSError, ValueError):
             self._stop()
             if time.monotonic() >= self._deadline:
@@ -88,6 +74,12 @@ class DefinitionParser:
             raise NoOutline("the parser failed on this file") from None
         finally:
             timer.cancel()
+        try:
+            if reply.get("missing"):
+                raise NoOutline(f"the package {grammar.module.replace('_', '-')} is not installed")
+            return [Definition.from_header(int(a), int(b), int(c), str(d)) for a, b, c, d in reply["definitions"]]
+        except (AttributeError, KeyError, TypeError, ValueError):
+            raise NoOutline("the parser returned no outline") from None
 
     def _start(self) -> subprocess.Popen[bytes]:
         self._process = subprocess.Popen(  # noqa: S603 (this interpreter, with a file of this package)

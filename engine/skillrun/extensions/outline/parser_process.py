@@ -44,15 +44,18 @@ def _handle_request(request: dict[str, Any], content: bytes) -> dict[str, Any]:
     nodes = [(node, True) for node in captures.get("holder", ())] + [(node, False) for node in captures.get("leaf", ())]
     nodes.sort(key=lambda pair: (pair[0].start_byte, -pair[0].end_byte))
     definitions: list[tuple[int, int, int, str]] = []
-    enclosing: list[
-        tuple[int, bool]
-    ] = []  # the end of each enclosing definition, and whether its nested definitions are listed
+    # the end of each enclosing definition, and whether its nested definitions are listed
+    enclosing: list[tuple[int, bool]] = []
     for node, is_holder in nodes:
         while enclosing and node.start_byte >= enclosing[-1][0]:
             enclosing.pop()
         if enclosing and not enclosing[-1][1]:
             continue
-        definitions.append((*_line_range(node), len(enclosing), _header(node, content)))
+        parent = node.parent
+        is_decorated = parent is not None and parent.type == "decorated_definition"
+        first = (parent if is_decorated else node).start_point[0] + 1
+        last = node.end_point[0] + (node.end_point[1] > 0)
+        definitions.append((first, max(first, last), len(enclosing), _header(node, content)))
         enclosing.append((node.end_byte, is_holder))
         if len(definitions) == MAX_DEFINITIONS:
             break
@@ -66,14 +69,6 @@ def _load_parser(module: str, function: str, definitions: str) -> tuple[Any, Any
 
     language = tree_sitter.Language(getattr(importlib.import_module(module), function)())
     return tree_sitter.Parser(language), tree_sitter.Query(language, definitions), tree_sitter.QueryCursor
-
-
-def _line_range(node: Any) -> tuple[int, int]:
-    """Return the first and the last line of a definition, including decorators."""
-    parent = node.parent
-    first = parent if parent is not None and parent.type == "decorated_definition" else node
-    last = node.end_point[0] + (node.end_point[1] > 0)
-    return first.start_point[0] + 1, max(last, first.start_point[0] + 1)
 
 
 def _header(node: Any, content: bytes) -> str:
