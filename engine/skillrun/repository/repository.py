@@ -7,6 +7,7 @@ Errors are returned to the model as text that starts with `error:`. The tools ar
 from __future__ import annotations
 
 import asyncio
+import math
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -55,7 +56,7 @@ class Repository:
     def __init__(self, open_folder: Callable[[], ReadableFolder]) -> None:
         self._open_folder = open_folder
 
-    async def run(self, name: str, arguments: Mapping[str, Any], tokens: int | None = None) -> str:
+    async def run(self, name: str, arguments: Mapping[str, Any], tokens: float = math.inf) -> str:
         """Return a tool's result for the model, limited to about `tokens` tokens. Errors are returned as text."""
         answer = await asyncio.to_thread(self._run_tool, name, arguments, OutputBudget(tokens=tokens))
         return answer.encode("utf-8", "replace").decode("utf-8")

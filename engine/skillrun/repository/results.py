@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -44,7 +45,7 @@ class OutputBudget:
     """The maximum size of a result in characters and, if the model's window is known, in tokens."""
 
     characters: int = MAX_RESULT
-    tokens: int | None = None
+    tokens: float = math.inf
 
     def with_characters(self, characters: int) -> OutputBudget:
         """Return a budget with this number of characters and an unchanged number of tokens."""
@@ -52,22 +53,20 @@ class OutputBudget:
 
     def minus(self, characters: int) -> OutputBudget:
         """Return the budget with this number of characters reserved."""
-        tokens = None if self.tokens is None else max(0, self.tokens - characters // 3)
-        return OutputBudget(max(0, self.characters - characters), tokens)
+        return OutputBudget(max(0, self.characters - characters), max(0, self.tokens - characters // 3))
 
     def subtract_lines(self, lines: Sequence[str]) -> OutputBudget:
         """Return a budget reduced by the tokens of these lines. The number of characters stays."""
-        used = sum(estimate_tokens(line) + 1 for line in lines) if self.tokens is not None else 0
-        return OutputBudget(self.characters, None if self.tokens is None else max(0, self.tokens - used))
+        return OutputBudget(self.characters, max(0, self.tokens - sum(estimate_tokens(line) + 1 for line in lines)))
 
     def take_lines(self, lines: Sequence[str]) -> list[str]:
         """Return as many of the first lines as fit."""
         characters, tokens = self.characters, self.tokens
         for place, line in enumerate(lines):
             characters -= len(line) + 1
-            if tokens is not None and characters >= 0:
+            if characters >= 0:
                 tokens -= estimate_tokens(line) + 1
-            if characters < 0 or (tokens is not None and tokens < 0):
+            if characters < 0 or tokens < 0:
                 return list(lines[:place])
         return list(lines)
 
