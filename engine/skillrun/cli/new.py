@@ -155,23 +155,21 @@ def write_missing_files(project: Path, files: Mapping[str, str]) -> list[str]:
 
     Raises PathRefused if a parent folder is a link to outside the project, and OSError if a file cannot be written.
     """
+    written = []
     with ConfinedFolder(project, links=True) as tree:
-        return [name for name, text in files.items() if _write_new_file(tree, name, text)]
-
-
-def _write_new_file(tree: ConfinedFolder, name: str, text: str) -> bool:
-    folder = os.path.dirname(name)  # noqa: PTH120 (a name relative to the project, not a path)
-    if folder:
-        tree.make_folder(folder)
-    try:
-        descriptor = tree.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666, follow=False)
-    except (FileExistsError, IsADirectoryError):
-        return False
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as file:
-            file.write(text)
-    except OSError:
-        with suppress(OSError):
-            tree.remove(name)
-        raise
-    return True
+        for name, text in files.items():
+            if folder := os.path.dirname(name):  # noqa: PTH120 (a name relative to the project, not a path)
+                tree.make_folder(folder)
+            try:
+                descriptor = tree.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666, follow=False)
+            except (FileExistsError, IsADirectoryError):
+                continue
+            try:
+                with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as file:
+                    file.write(text)
+            except OSError:
+                with suppress(OSError):
+                    tree.remove(name)
+                raise
+            written.append(name)
+    return written

@@ -13,7 +13,7 @@ from skillrun.cli import completion, options
 from skillrun.cli.formatting import format_event, format_table
 from skillrun.cli.options import as_json, runs_folder, select_store, store_url
 from skillrun.cli.output import Output
-from skillrun.store.stored_run import RunNotStarted, StoredRun
+from skillrun.store.stored_run import RunNotStarted
 
 MAX_CELL_LENGTH: Final = 60  # characters of a column
 HEADER: Final = ("run", "workflow", "status", "phase", "round", "started")
@@ -62,8 +62,18 @@ def runs(status: str | None, limit: int | None, runs: Path, json: bool) -> int:
 @options.runs_folder
 @click.option("--json", is_flag=True, help="Print the recorded events: one JSON object per line.")
 def logs(run: str, follow: bool, runs: Path, json: bool) -> int:
-    out = Output()
-    stored = _wait_for_start(run, runs, out) if follow else options.open_run(run, runs)
+    out, last_message = Output(), ""
+    stored = None
+    while stored is None:
+        try:
+            stored = options.open_run(run, runs)
+        except RunNotStarted as error:  # a worker has not started it
+            if not follow:
+                raise
+            if error.message != last_message:
+                last_message = error.message
+                out.note(last_message)
+            time.sleep(POLL_INTERVAL)
     for event in stored.events(follow=follow):
         if json:
             out.line(encoding.dumps(event))
@@ -72,16 +82,3 @@ def logs(run: str, follow: bool, runs: Path, json: bool) -> int:
         for part in format_event(event).splitlines():
             out.line(f"{clock}  {part}")
     return 0
-
-
-def _wait_for_start(run: str, runs: Path, out: Output) -> StoredRun:
-    """Return the run once a worker has started it. Until then, print the reason for waiting each time it changes."""
-    last_message = ""
-    while True:
-        try:
-            return options.open_run(run, runs)
-        except RunNotStarted as error:
-            if error.message != last_message:
-                last_message = error.message
-                out.note(last_message)
-            time.sleep(POLL_INTERVAL)
