@@ -201,9 +201,8 @@ def load_from_project(project: Path, name: str) -> LoadedWorkflow | list[Problem
     library = open_library(project)
     program = check_workflow(library, name, RESERVED_NAMES)
     library.config("models")
-    if program is None or library.problems.has_errors:
-        return [problem for problem in library.problems if problem.severity == "error"]
-    return LoadedWorkflow(program, open_catalogue(library), project)
+    errors = [problem for problem in library.problems if problem.severity == "error"]
+    return errors if program is None or errors else LoadedWorkflow(program, open_catalogue(library), project)
 
 
 def require_workflow(name: str, library: Library) -> None:
