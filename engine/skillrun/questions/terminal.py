@@ -52,10 +52,6 @@ class InputState:
     is_free_text: bool = False  # the answer is text, not a choice
     text: str = ""
 
-    def next_level(self) -> None:
-        steps = ["", *self.levels]
-        self.confidence = steps[(steps.index(self.confidence) + 1) % len(steps)] if self.confidence in steps else ""
-
 
 class InputHint:
     """The hint after a free-text question. It is rendered again on each redraw."""
@@ -97,7 +93,9 @@ def key_bindings(typing: InputState) -> KeyBindings:
 
         @keys.add("c-t")
         def _(_: Any) -> None:
-            typing.next_level()
+            steps = ["", *typing.levels]
+            place = steps.index(typing.confidence) + 1 if typing.confidence in steps else 0
+            typing.confidence = steps[place % len(steps)]
 
     if typing.is_free_text:
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Iterable
+from contextlib import ExitStack
 from typing import Any, Final
 
 import click
@@ -21,8 +22,10 @@ from skillrun.store.local.local_store import LocalStore
 from skillrun.syntax.diagnostics import UsageError, allowed_hint, did_you_mean
 from skillrun.watch.cost_preview import DEFAULT_CALLS, DEFAULT_PRICE, CostThreshold, CostThresholdType
 from skillrun.watch.file_watcher import SETTLE_SECONDS, ChangedFiles, watch_files
+from skillrun.watch.in_flight_calls import InFlightCalls
 from skillrun.watch.interactive import KeyboardSession
-from skillrun.watch.session import INTERRUPTED, DevOptions, DevSession, load_unless_errors, watch_run
+from skillrun.watch.session import INTERRUPTED, DevOptions, DevSession, load_unless_errors
+from skillrun.watch.watch_loop import WatchLoop
 
 RERUN_HELP: Final = "Repeat this phase's calls at the start; with PHASE+, also those of later phases."
 TO_HELP: Final = "Stop after this phase."
@@ -67,7 +70,7 @@ def dev(workflow: str, arguments: tuple[str, ...]) -> int:
     out = Output(values["json"])
     options = [values.pop(name) for name in ("rerun", "to", "ask_above")]
     request = build_run_request(workflow, {**values, "dry_run": False, "interactive": False}, out, loaded)
-    return asyncio.run(_run(request, _dev_options(request, *options)))
+    return asyncio.run(_watch_run(request, _dev_options(request, *options)))
 
 
 def dev_command(workflow: str) -> click.Command:
@@ -126,10 +129,13 @@ def _require_phase(workflow: Workflow, phase: str) -> str:
     return phase
 
 
-async def _run(request: RunRequest, dev_options: DevOptions) -> int:
-    folder = LocalStore(request.runs).create_run(
-        request.slug or f"dev-{request.loaded.program.workflow.name}", shared=request.share
-    )
+async def _watch_run(request: RunRequest, dev_options: DevOptions) -> int:
+    """Run the workflow, rerun it on every save until the user quits, and return the exit code.
+
+    Raises SkillrunError if another process has the run, or if the lease is lost.
+    """
+    program = request.loaded.program
+    folder = LocalStore(request.runs).create_run(request.slug or f"dev-{program.workflow.name}", shared=request.share)
     folder.check()
     estimate = None
     if not folder.has_state:  # an existing run already has an estimate
@@ -140,5 +146,18 @@ async def _run(request: RunRequest, dev_options: DevOptions) -> int:
             request.explicit_inputs,
             request.answer_options.load_prepared_answers,
         )
-    has_keys = not request.json and sys.stdin.isatty() and sys.stdout.isatty()
-    return await watch_run(request, dev_options, estimate, folder, KeyboardSession if has_keys else DevSession)
+    changes = ChangedFiles(asyncio.get_running_loop())
+    with ExitStack() as opened:
+        opened.enter_context(folder.lease.hold())
+        opened.enter_context(watch_files([root.path for root in program.library.roots], changes))
+        journal = folder.open_or_create_journal()
+        opened.callback(journal.close)
+        calls = InFlightCalls(request.loaded.open_gateway(request.script, Output(request.json).note), journal)
+        has_keys = not request.json and sys.stdin.isatty() and sys.stdout.isatty()
+        session_class = KeyboardSession if has_keys else DevSession
+        session = session_class(request, dev_options, estimate, WatchLoop(folder, journal, calls), changes)
+        opened.enter_context(session.session_context())
+        try:
+            return await session.run()
+        finally:
+            await session.close()

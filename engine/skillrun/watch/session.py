@@ -9,7 +9,7 @@ import asyncio
 import signal
 import time
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -26,11 +26,9 @@ from skillrun.library.library import Library
 from skillrun.questions.responder import InteractiveResponder, open_responder
 from skillrun.runtime.run import Rerun, Session
 from skillrun.store.inbox import AnswerInbox, PendingQuestions, pending_questions
-from skillrun.store.local.local_run import LocalRun
 from skillrun.syntax.diagnostics import SkillrunError
 from skillrun.watch.cost_preview import CostPreview, CostThreshold, preview_cost
-from skillrun.watch.file_watcher import SETTLE_SECONDS, ChangedFiles, FileStamps, read_file_stamps, watch_files
-from skillrun.watch.in_flight_calls import InFlightCalls
+from skillrun.watch.file_watcher import SETTLE_SECONDS, ChangedFiles, FileStamps, read_file_stamps
 from skillrun.watch.status_bar import StatusBar
 from skillrun.watch.watch_loop import (
     Evaluation,
@@ -54,33 +52,6 @@ class DevOptions:
     rerun: Collection[str] = ()
     allowed_phases: frozenset[str] = frozenset()
     threshold: CostThreshold = field(default_factory=CostThreshold)
-
-
-async def watch_run(
-    request: RunRequest,
-    dev_options: DevOptions,
-    estimate: Mapping[str, Any] | None,
-    folder: LocalRun,
-    session_class: Callable[[RunRequest, DevOptions, Mapping[str, Any] | None, WatchLoop, ChangedFiles], DevSession],
-) -> int:
-    """Run the workflow, rerun it on every save until the user quits, and return the exit code.
-
-    Raises SkillrunError if another process has the run, or if the lease is lost.
-    """
-    changes = ChangedFiles(asyncio.get_running_loop())
-    roots = [root.path for root in request.loaded.program.library.roots]
-    with ExitStack() as opened:
-        opened.enter_context(folder.lease.hold())
-        opened.enter_context(watch_files(roots, changes))
-        journal = folder.open_or_create_journal()
-        opened.callback(journal.close)
-        calls = InFlightCalls(request.loaded.open_gateway(request.script, Output(request.json).note), journal)
-        session = session_class(request, dev_options, estimate, WatchLoop(folder, journal, calls), changes)
-        opened.enter_context(session.session_context())
-        try:
-            return await session.run()
-        finally:
-            await session.close()
 
 
 def load_unless_errors(
@@ -175,8 +146,8 @@ class DevSession:
 
     def _on_task_done(self, task: asyncio.Task[None]) -> None:
         self._busy.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            self.schedule(partial(_reraise, error))
+        if not task.cancelled() and task.exception() is not None:
+            self.schedule(lambda: task)  # raises the exception in the session
 
     def schedule(self, work: Callable[[], Awaitable[None]]) -> None:
         self._work.put_nowait(work)
@@ -375,7 +346,3 @@ class DevSession:
                 return
             self._moving = current_stamps
         self.out.draw()
-
-
-async def _reraise(error: BaseException) -> None:
-    raise error
