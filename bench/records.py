@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal, NotRequired, Union, cast, get_args, 
 import skillrun.runtime.session  # noqa: F401 (a run imports it anyway)
 from skillrun.store.journal_bodies import BODIES
 from skillrun.store.state import State
-from skillrun.store.summary import Summary
+from skillrun.store.summaries import Summary
 from skillrun.types import records
 from skillrun.types.records import Bounds
 

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from skillrun.store.inbox import AnswerInbox, pending_questions
+from skillrun.store.inbox import AnswerInbox
 from skillrun.store.local.local_run import LocalRun
+from skillrun.store.run_history import read_history
 from tests.acceptance.conftest import Call, Make
 from tests.acceptance.dev.conftest import SCRIPT, Watch, edit, watch
 from tests.acceptance.terminal import Terminal
@@ -35,7 +36,7 @@ def waiting(folder: Path, skillrun: Call) -> Path:
 
 def recorded_answers(run: Path) -> list[tuple[str, str]]:
     with LocalRun(run) as folder:
-        entries = list(folder.read_only_journal().entries("answer"))
+        entries = list(folder.read_journal().entries("answer"))
     return [(answer["answer"], answer["answered_by"]) for entry in entries for answer in entry.body["answers"]]
 
 
@@ -61,7 +62,7 @@ def test_an_answered_question_cannot_be_answered_again(waiting: Path, folder: Pa
 
 def test_the_first_of_two_concurrent_answers_counts(waiting: Path) -> None:
     with LocalRun(waiting) as run:
-        (question,) = pending_questions(run.events())
+        (question,) = read_history(run.events()).waiting
         inboxes = [AnswerInbox(LocalRun(waiting).data().files) for _ in range(2)]
         assert inboxes[0].put(question, [{"answer": "left"}])
         assert not inboxes[1].put(question, [{"answer": "right"}])

@@ -198,7 +198,7 @@ class Dev:
         services = Services(Catalogue.from_config(models.data), gateway, responder)
         run_session = Session(program, services, RunOptions(self.folder, "scripted:x"))
         folder = LocalRun(self.run)
-        with folder.lease.hold(), closing(folder.open_or_create_journal()) as journal:
+        with folder.lease.hold(), closing(folder.open_journal(create=True)) as journal:
             return asyncio.run(session.reevaluate_run(run_session, folder, journal, {}))
 
     def texts(self) -> dict[str, str]:

@@ -23,11 +23,11 @@ from skillrun.repository.confined_folder import ConfinedFolder
 from skillrun.store import checkpoints
 from skillrun.store.files import Files
 from skillrun.store.journal import Journal
-from skillrun.store.lease import Lease
 from skillrun.store.local.journal import SqliteJournal
 from skillrun.store.local.local_files import LocalFiles
 from skillrun.store.local.lock import LocalLease
 from skillrun.store.memory import MemoryFiles, MemoryJournal, MemoryLease
+from skillrun.store.stored_run import Lease
 from tests.servers.postgres import empty
 
 

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from skillrun.store.lease import LeaseLost
+from skillrun.store.files import LeaseLost
 from skillrun.syntax.diagnostics import SkillrunError
 from tests.contract.conftest import Store
 

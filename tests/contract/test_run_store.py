@@ -11,7 +11,7 @@ from skillrun.store.artifacts import Artifacts, WriteOutcome
 from skillrun.store.files import Files
 from skillrun.store.run_data import RunData
 from skillrun.store.state import State
-from skillrun.store.summary import PastRound, Summary
+from skillrun.store.summaries import PastRound, Summary
 from skillrun.syntax.diagnostics import SkillrunError
 from tests.contract.conftest import Store
 

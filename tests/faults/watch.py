@@ -117,7 +117,7 @@ def repeated_calls(database: Database, provider: Provider, runs: list[str]) -> t
     for name in runs:
         if not stored.has(name):
             continue
-        journal = stored.open_run(name).journal_snapshot()
+        journal = stored.open_run(name).read_journal(while_held=True)
         sent_entries = [(entry.address, entry.seq) for entry in journal.entries("sent")]
         for entry in journal.entries("reply"):
             key = KEY.search(entry.body["text"])

@@ -20,7 +20,8 @@ from skillrun.questions.answers import GENERATED_NOTE, Answer, Question, choices
 from skillrun.questions.prepared_answers import PreparedAnswers, read_answers, unique_answer_key
 from skillrun.questions.responder import has_terminal
 from skillrun.questions.terminal import ProgressKind, Terminal, UnfinishedAnswers
-from skillrun.store.inbox import AnswerInbox, PendingQuestions, pending_questions
+from skillrun.store.inbox import AnswerInbox, PendingQuestions
+from skillrun.store.run_history import read_history
 from skillrun.store.stored_run import StoredRun
 from skillrun.syntax.diagnostics import SkillrunError, UsageError
 
@@ -94,7 +95,7 @@ def answers(run: str, answers: Path | None, runs: Path, json: bool) -> int:
     stored = options.open_run(run, runs)
     state = stored.state()
     status = stored.status(state)
-    waiting = pending_questions(stored.events()) if status != CANCELLED else []
+    waiting = read_history(stored.events()).waiting if status != CANCELLED else []
     if json:
         questions = [
             {"address": each.address, "phase": each.phase, "questions": list(map(dict, each.questions))}
@@ -198,7 +199,7 @@ def questions(runs: Path, json: bool) -> int:
                 continue
             inbox = AnswerInbox(run.data().files)
             waiting = [
-                each for each in pending_questions(run.events()) if not inbox.has(each.address, each.fingerprint)
+                each for each in read_history(run.events()).waiting if not inbox.has(each.address, each.fingerprint)
             ]
         except (SkillrunError, OSError) as error:
             out.note(f"warning: {name}: {str(error).splitlines()[0]}")

@@ -6,14 +6,120 @@ Text from models, files and users is indented; only the program's own lines star
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from skillrun.cli.formatting import count_noun, format_duration, format_price, format_table
+from skillrun.definitions.definitions import strip_markers
 from skillrun.models.messages import Block, Request, Usage
 from skillrun.scoring.compaction import estimate_tokens
-from skillrun.store.conversations import Conversation, ConversationTurn, ToolUse
-from skillrun.syntax.diagnostics import indent_continuation, make_printable
+from skillrun.store.run_view import PER_ROUND_SUFFIX, Conversation, ConversationTurn, RunCalls, ToolUse
+from skillrun.syntax.diagnostics import UsageError, allowed_hint, did_you_mean, indent_continuation, make_printable
+
+MAX_NAMED: Final = 12  # addresses in a hint
+_TURN: Final = re.compile(r"(\d+)\.(\d+)")
+
+
+@dataclass(frozen=True)
+class CallSelector:
+    """The command-line arguments that select calls.
+
+    `phase` is a phase or the address of a call. `step` is the id of a step, or (part of) its address. `version` is the
+    number of the prompt at the address, 0 for the latest.
+    """
+
+    phase: str
+    step: str = ""
+    member: str = ""
+    version: int = 0
+
+    @property
+    def turn(self) -> int:
+        """The turn that the address names; 0 if it names none."""
+        turn = _TURN.fullmatch((self.step or self.phase).rpartition("/")[2])
+        return int(turn[1]) if turn is not None else 0
+
+    def __str__(self) -> str:
+        return "/".join(filter(None, (self.phase, self.step, self.member)))
+
+
+def select_calls(calls: RunCalls, selector: CallSelector) -> list[Conversation]:
+    """Return the matching conversations: for each address, the latest version or the selected one.
+
+    Raises UsageError if none matches; its hint lists what exists.
+    """
+    at = selector if "/" not in selector.phase else _parse_address(calls, selector)
+    in_phase = [each for each in calls.conversations if each.phase == at.phase]
+    if not in_phase:
+        _raise_unknown_phase(calls, at.phase)
+    matches = [each for each in in_phase if _is_at_step(each, at.step) and matches_member(each.member, at.member)]
+    if not matches:
+        names = list(dict.fromkeys(each.path.partition("/")[2] for each in in_phase))
+        text = "/".join(filter(None, (at.step, at.member)))
+        last = [part for name in names for part in name.split("/")]
+        shortest = dict.fromkeys(strip_markers(name) for name in names)  # names without passes and items
+        hint = did_you_mean(at.member or at.step, last) or allowed_hint(list(shortest)[:MAX_NAMED])
+        raise UsageError(f"`{at.phase}` of {calls.name} has no call at `{text}`", hint)
+    chosen = [each for each in matches if (each.version == at.version if at.version else each.is_latest)]
+    if not chosen:
+        most = max(each.versions for each in matches)
+        raise UsageError(
+            f"there is no prompt version {at.version} at `{at}`", f"use a version from 1 (the first) to {most}"
+        )
+    return chosen
+
+
+def _parse_address(calls: RunCalls, selector: CallSelector) -> CallSelector:
+    """Return the selector for an address such as `workflow/phase/step/…`; the workflow may be left out."""
+    segments = selector.phase.split("/")
+    if segments[0] not in calls.phases and len(segments) > 1:
+        segments = segments[1:]
+    steps = "/".join(filter(None, (*segments[1:], selector.step)))
+    return CallSelector(segments[0], steps, selector.member, selector.version)
+
+
+def _raise_unknown_phase(calls: RunCalls, phase: str) -> None:
+    with_calls = list(dict.fromkeys(each.phase for each in calls.conversations))
+    if phase in calls.phases:
+        reason = f"phases with calls: {', '.join(with_calls)}" if with_calls else "no phase has made a call yet"
+        raise UsageError(f"`{phase}` of {calls.name} has made no calls", reason)
+    known = calls.phases or with_calls
+    hint = did_you_mean(phase, known) or (allowed_hint(known) if known else "it has made no calls")
+    raise UsageError(f"{calls.name} has no phase `{phase}`", hint)
+
+
+def _is_at_step(conversation: Conversation, step: str) -> bool:
+    """Whether the conversation is at `step`, which is a step's id or part of an address.
+
+    If `step` names no pass or item, every pass and item matches.
+    """
+    if not step:
+        return True
+    wanted = step.strip("/").split("/")
+    attempt = _TURN.fullmatch(wanted[-1])
+    if attempt is not None and int(attempt[2]) == conversation.attempt:
+        wanted = wanted[:-1]
+    segments = conversation.steps if len(wanted) == 1 else [*conversation.steps, *conversation.member.split("/")]
+    starts = range(len(segments) - len(wanted) + 1)
+    return any(all(map(_is_segment, segments[at:], wanted)) for at in starts)
+
+
+def _is_segment(segment: str, wanted: str) -> bool:
+    return wanted in (
+        segment,
+        bare := strip_markers(segment),
+        PER_ROUND_SUFFIX.sub("", bare),
+        PER_ROUND_SUFFIX.sub("", segment),
+    )
+
+
+def matches_member(member_id: str, pattern: str) -> bool:
+    """Whether the pattern is the member's id, role, variant or model; an empty pattern matches any member."""
+    who, _, model = member_id.partition("@")
+    return not pattern or pattern in (member_id, who, model, *who.split(":"))
+
 
 EXCERPT_LENGTH: Final = 60  # characters of a part in a table
 MAX_LINES: Final = 12  # lines of a tool result that are shown without `--full`
@@ -101,14 +207,6 @@ def status_text(turn: ConversationTurn, *, is_held: bool) -> str:
     return f"{'no reply yet' if is_held else 'no reply'}{last}"
 
 
-def conversation_usage(conversation: Conversation) -> tuple[Usage, float | None]:
-    """Return the total usage and price of a conversation's replies. The price is None if any price is unknown."""
-    replies = [turn.reply for turn in conversation.turns if turn.reply is not None]
-    prices = [reply.price for reply in replies]
-    total = None if None in prices else sum(price for price in prices if price is not None)
-    return sum((reply.usage for reply in replies), Usage()), total
-
-
 def call_label(conversation: Conversation) -> str:
     """Return the call's path and attempt as `call_path` does, and its version if it has several."""
     several = conversation.versions > 1
@@ -126,17 +224,16 @@ def calls_table(conversations: Iterable[Conversation], *, is_held: bool) -> list
     """Return a table with a row for each conversation."""
     rows = []
     for each in conversations:
-        usage, price = conversation_usage(each)
+        usage = each.usage
         repeated = ", called again" if any(turn.asks_again for turn in each.turns) else ""
         status = f"{status_text(each.last, is_held=is_held)}{repeated}"
-        flow = (f"{usage.input:,}", f"{usage.output:,}", format_price(price))
+        flow = (f"{usage.input:,}", f"{usage.output:,}", format_price(each.price))
         rows.append([call_label(each), each.first.request.model, str(len(each.turns)), *flow, _excerpt(status)])
     return format_table(HEADER, rows, right=(2, 3, 4, 5))
 
 
 def conversation_data(conversation: Conversation, dropped: str = "") -> dict[str, Any]:
     """Return the conversation as JSON data; `dropped` describes what was left out of the reply."""
-    usage, price = conversation_usage(conversation)
     request = conversation.first.request
     reply = conversation.last.reply
     return {
@@ -155,8 +252,8 @@ def conversation_data(conversation: Conversation, dropped: str = "") -> dict[str
         "status": conversation.last.status,
         "reply": reply.text if reply is not None else None,
         "dropped": dropped,
-        "usage": usage.to_dict(),
-        "price": price,
+        "usage": conversation.usage.to_dict(),
+        "price": conversation.price,
     }
 
 
@@ -200,7 +297,7 @@ def conversation_lines(conversation: Conversation, dropped: str = "", *, full: b
         yield f"warning: {indent_continuation(dropped)}"
     if len(conversation.turns) > 1:
         yield ""
-        yield f"all turns: {_usage_text(*conversation_usage(conversation))}"
+        yield f"all turns: {_usage_text(conversation.usage, conversation.price)}"
 
 
 def _turn_lines(turn: ConversationTurn, *, several: bool, full: bool, is_held: bool) -> Iterator[str]:

@@ -25,6 +25,7 @@ from skillrun.runtime.run import Session
 from skillrun.runtime.session import start_run
 from skillrun.store.frontmatter import format_json_text
 from skillrun.store.outcome import Outcome
+from skillrun.store.run_view import RunView
 from skillrun.store.stored_run import Store, slug_from_request
 from skillrun.syntax.diagnostics import SkillrunError, indent_continuation
 
@@ -168,7 +169,7 @@ def _print_outcome(outcome: Outcome, runs: Store, name: str, out: Output, calls:
     """
     summary: dict[str, Any] = {"run": name, "artifacts": []}
     with suppress(SkillrunError, OSError):  # the run was deleted, as the outcome says
-        summary = summarize_run(runs.open_run(name))
+        summary = summarize_run(RunView(runs.open_run(name)))
     if not out.quiet:
         out.line()
     out.line(status_line(outcome.status, outcome.reason))

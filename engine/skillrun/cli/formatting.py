@@ -197,3 +197,19 @@ EVENT_FORMATTERS: Final[Mapping[str, Callable[[Data], str | list[str]]]] = {
     ),
     "RunEnded": lambda event: status_line(event["status"], event["reason"]),
 }
+
+
+MIN_WAITING: Final = 0.05  # seconds; shorter waiting times are not shown
+
+
+def format_waiting(seconds: float) -> str:
+    """Return text such as `26.9 s waiting for answers`; empty for less than `MIN_WAITING`."""
+    return f"{format_duration(seconds)} waiting for answers" if seconds >= MIN_WAITING else ""
+
+
+def format_run_times(times: dict[str, Any]) -> str:
+    """Return text such as `time: 0.1 s of model calls, 26.9 s waiting for answers, 27.0 s in all`."""
+    answers = format_waiting(times["answers"])
+    return (
+        f"time: {format_duration(times['models'])} of model calls, {answers}, {format_duration(times['total'])} in all"
+    )

@@ -12,9 +12,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from skillrun.cli.formatting import format_duration, format_event, format_usage
+from skillrun.cli.formatting import format_duration, format_event, format_usage, format_waiting
 from skillrun.cli.output import Output, discard_stdout
-from skillrun.cli.times import RunTimes, format_waiting
 from skillrun.definitions.definitions import enclosing_items
 from skillrun.events import (
     Answered,
@@ -30,7 +29,8 @@ from skillrun.events import (
 )
 from skillrun.models.messages import Usage
 from skillrun.runtime.phase_record import UsageTotals
-from skillrun.store.summary import WAITING_STATUS
+from skillrun.store.run_history import RunTimes
+from skillrun.store.summaries import WAITING_STATUS
 from skillrun.syntax.diagnostics import indent_continuation, make_printable
 
 if TYPE_CHECKING:

@@ -9,8 +9,7 @@ from typing import Any, Final
 import click
 
 from skillrun.cli import completion, options
-from skillrun.cli.call_selection import CallSelector, matches_member, read_run_calls, select_calls
-from skillrun.cli.call_view import prompt_lines, titled_blocks
+from skillrun.cli.call_view import CallSelector, matches_member, prompt_lines, select_calls, titled_blocks
 from skillrun.cli.formatting import count_noun, format_table, reason_suffix
 from skillrun.cli.loading import load
 from skillrun.cli.options import current_project
@@ -20,6 +19,7 @@ from skillrun.definitions.definitions import strip_markers
 from skillrun.models.messages import Request
 from skillrun.runtime.inputs import validate_inputs
 from skillrun.scoring.compaction import estimate_tokens
+from skillrun.store.run_view import RunView
 from skillrun.store.stored_run import StoredRun
 from skillrun.syntax.diagnostics import SkillrunError, UsageError, allowed_hint, did_you_mean, make_printable
 
@@ -62,7 +62,7 @@ def render(workflow: str, phase: str, step: str, member: str, **options_given: A
 
 def _render_recorded_prompt(run: StoredRun, selector: CallSelector, out: Output) -> int:
     """Print the recorded prompt of the first call and turn that match, and return the exit code."""
-    calls = read_run_calls(run)
+    calls = RunView(run).calls
     for text in calls.notes:
         out.note(f"warning: {text}")
     turns = [(each, turn) for each in select_calls(calls, selector) for turn in each.turns]

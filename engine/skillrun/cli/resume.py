@@ -32,10 +32,10 @@ from skillrun.runtime.forecast import Forecast, PredictedCall, forecast_calls
 from skillrun.runtime.foreign_runs import effective_state, foreign_claims, format_claims, raise_undecided_error
 from skillrun.runtime.run import Session
 from skillrun.runtime.state_migration import changed_files
-from skillrun.store.clock import utc_timestamp
+from skillrun.store.event_lines import utc_timestamp
 from skillrun.store.local.local_run import LocalRun
-from skillrun.store.next_step import ResumeCommand, recorded_flags
-from skillrun.store.outcome import Outcome
+from skillrun.store.outcome import Outcome, ResumeCommand
+from skillrun.store.run_view import RunView
 from skillrun.store.seal import CHANGE_INPUT_HINT
 from skillrun.store.state import STATE, State
 from skillrun.store.stored_run import StoredRun
@@ -141,7 +141,7 @@ def resume_run(run_name: str, values: Mapping[str, Any], workflow: str = "") -> 
 
 def _warn_about_script(run: StoredRun, command: ResumeCommand, flags: Mapping[str, str], out: Output) -> None:
     """Warn that the run used a script, and that this command does not name it."""
-    recorded = recorded_flags(run.events())
+    recorded = RunView(run).resume_flags
     if "--script" in recorded:
         path, name = recorded["--script"], run.command_argument(current_project())
         out.note(f"warning: the run was started with `--script {path}`; without it, replies are generated")
@@ -160,7 +160,7 @@ def _report_completed_run(run: StoredRun, state: State, library: Library, name: 
         if valid is not None and (changed := changed_files(valid, state)):
             out.line(f"changed since the run, and not used: {', '.join(changed)}")
     out.line(f"{ResumeCommand('--preview').render(name, {})} shows the calls that a rerun would make")
-    out.data(summarize_run(run))
+    out.data(summarize_run(RunView(run)))
 
 
 def _preview_session(loaded: LoadedWorkflow, adopt: bool | None) -> Session:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import replace
@@ -10,18 +9,17 @@ from typing import Final
 
 from skillrun.cli.formatting import format_event
 from skillrun.cli.options import current_project
-from skillrun.cli.times import RunTimes
 from skillrun.models.messages import Usage
 from skillrun.runtime.phase_record import UsageTotals
-from skillrun.store.artifact_names import is_artifact_name
-from skillrun.store.event_lines import EVENT_TYPES, Record, event_timestamp
-from skillrun.store.inbox import pending_questions
+from skillrun.store.artifacts import is_artifact_name
+from skillrun.store.event_lines import Record
 from skillrun.store.journal import Journal
-from skillrun.store.next_step import ResumeCommand, recorded_flags
+from skillrun.store.outcome import ResumeCommand
 from skillrun.store.run_data import RunData
+from skillrun.store.run_history import RunHistory
+from skillrun.store.run_view import RunView, call_rounds, run_round
 from skillrun.store.state import State
 from skillrun.store.stored_run import StoredRun
-from skillrun.store.summary import Summary
 from skillrun.syntax.diagnostics import SkillrunError
 from skillrun.types.fields import SLUG
 
@@ -32,23 +30,25 @@ TIMELINE_EVENTS: Final = ("Said", "Pruned", "Answered", "Tripped", "WentBack", "
 
 def resume_command(run: StoredRun) -> str:
     """Return the command that resumes the run with the flags of its last process, such as `--script`."""
-    return ResumeCommand().render(run.command_argument(current_project()), recorded_flags(run.events()))
+    return ResumeCommand().render(run.command_argument(current_project()), RunView(run).resume_flags)
 
 
-def _next_step(run: StoredRun, status: str) -> str:
+def _next_step(view: RunView, status: str) -> str:
     """Return the next command for a run that has stopped before its end; empty for other runs."""
-    if status == "waiting" and pending_questions(run.events()):
-        return f"answer with `skillrun answers {run.command_argument(current_project())}`"
-    return f"resume with {resume_command(run)}" if status in ("interrupted", "failed") else ""
+    argument = view.run.command_argument(current_project())
+    if status == "waiting" and view.history.waiting:
+        return f"answer with `skillrun answers {argument}`"
+    is_resumable = status in ("interrupted", "failed")
+    return f"resume with {ResumeCommand().render(argument, view.resume_flags)}" if is_resumable else ""
 
 
-def summarize_run(run: StoredRun) -> Record:
+def summarize_run(view: RunView) -> Record:
     """Return the summary as JSON data."""
+    run, history = view.run, view.history
     journal_record, usage, store = _read_journal(run)
     state, _ = store.state.read()
-    transcript = _EventHistory(run)
     status = run.status(state)
-    phases = _phase_records(store, state, status, transcript, usage)
+    phases = _phase_records(store, state, status, history, usage)
     if "usage" in journal_record and (replayed := sum(phase["usage"].get("replayed", 0) for phase in phases)):
         journal_record["usage"]["replayed"] = replayed
     recorded = (name for phase in phases for name in phase["artifacts"])
@@ -69,16 +69,17 @@ def summarize_run(run: StoredRun) -> Record:
         "inputs": state.inputs,
         "state": state.state,
         "models": state.models,
-        "time": transcript.times.to_dict(),
+        "time": history.times.to_dict(),
         "estimate": state.estimate or {},
         "phases": phases,
         "happened": [
             _text_entry(phase, text)
             for phase in phases
-            for text in transcript.lines.get((phase["phase"], phase["round"]), ())
+            for event in history.rounds[phase["phase"], phase["round"]].happened
+            for text in _event_texts(event, phase["phase"])
         ],
         "artifacts": artifacts,
-        "notices": list(transcript.notices),
+        "notices": list(history.notices),
         "forms": [name for name in journal_record.pop("forms", []) if store.artifacts.has(name)],
         "warnings": [_text_entry(phase, text) for phase in phases for text in phase["warnings"]],
         "left_out": [_text_entry(phase, text) for phase in phases for text in phase["left_out"]],
@@ -93,110 +94,67 @@ def summarize_run(run: StoredRun) -> Record:
         "features": [_feature_record(*feature) for feature in state.features.items()],
         **journal_record,
         "not_followed": store.refusals.lines,
-        "next": _next_step(run, status),
+        "next": _next_step(view, status),
     }
 
 
-class _EventHistory:
-    """The events of each phase in each round. If a phase restarts in the same round, its earlier events are dropped."""
-
-    def __init__(self, run: StoredRun) -> None:
-        self.order: list[str] = []
-        self.seconds: defaultdict[tuple[str, int], float] = defaultdict(float)
-        self.ended: dict[tuple[str, int], Record] = {}
-        self.open: dict[tuple[str, int], Record] = {}  # the summaries of open phases so far
-        self.lines: dict[tuple[str, int], list[str]] = {}
-        self.notices: dict[str, None] = {}  # warnings about the run as a whole
-        self.times = RunTimes()
-        self.waited: defaultdict[tuple[str, int], float] = defaultdict(float)
-        rounds: dict[str, int] = {}
-        for event in run.events():
-            if event["event"] not in EVENT_TYPES:  # from a newer version of skillrun
-                continue
-            at = event_timestamp(event.get("at"))
-            if at is not None:
-                self.times.add(event, at)
-            path = str(event.get("phase") or event.get("source") or "")
-            phase, _, inner = path.partition("/")  # `inner` is a phase of a workflow that the phase runs
-            is_phase_event = event["event"].startswith("Phase") and not inner
-            rounds[phase] = event.get("round", 1) if is_phase_event else rounds.get(phase, 1)
-            key = (phase, rounds[phase])
-            if event["event"] == "RunStarted":
-                self.order = [name for name in event["phases"] if SLUG.fullmatch(name)]
-            elif event["event"] == "Notice" and event.get("level") == "warn":
-                self.notices[str(event["text"])] = None
-            elif event["event"] == "PhaseStarted" and is_phase_event:
-                self.lines[key] = []
-                self.ended.pop(key, None)
-                self.open[key] = {"quality_warnings": [], "artifacts": []}
-            elif event["event"] == "PhaseEnded" and is_phase_event and not event["final"]:
-                self.seconds[key] += event["seconds"]
-                self.waited[key] += self.times.waiting_seconds(phase, self.times.last)
-                self.ended[key] = event
-                self.open.pop(key, None)
-            elif key in self.open and event["event"] == "Said" and event["level"] == "warn":
-                self.open[key]["quality_warnings"].append(event["text"])
-            elif key in self.open and event["event"] == "Wrote" and is_artifact_name(event["path"]):
-                self.open[key]["artifacts"] = list(dict.fromkeys([*self.open[key]["artifacts"], event["path"]]))
-            if event["event"] in TIMELINE_EVENTS or event.get("reason"):
-                overrides = (
-                    {"replayed": False} if event["event"] == "Answered" else {}
-                )  # list the answer even if it was replayed
-                lines = format_event({**event, **overrides}).split("\n")
-                texts = [line.removeprefix(f"{phase}: ").removeprefix(f"{phase}/") for line in lines]
-                self.lines.setdefault(key, []).extend(filter(None, texts))
+def _event_texts(event: Record, phase: str) -> list[str]:
+    """Return the lines of an event without the name of its phase. An answer is listed even if it was replayed."""
+    shown = {**event, "replayed": False} if event["event"] == "Answered" else event
+    lines = format_event(shown).split("\n")
+    return [text for line in lines if (text := line.removeprefix(f"{phase}: ").removeprefix(f"{phase}/"))]
 
 
-def _phase_records(
-    store: RunData, state: State, status: str, transcript: _EventHistory, usage: UsageByPhase
-) -> list[Record]:
+def _phase_records(store: RunData, state: State, status: str, history: RunHistory, usage: UsageByPhase) -> list[Record]:
     """Return a record for each started phase of each round, in the order of the workflow.
 
     Failed and open phases have no summary. The usage of a phase is the usage of its paid calls in the journal or, if
     there are none, the usage in its summary.
     """
     started_names = [name for name in state.phase if SLUG.fullmatch(name)]
-    unordered = [*store.summaries.phases(), *started_names]  # the order is unknown without a transcript
-    names = transcript.order or dict.fromkeys(unordered)
-    current = {
-        name: _current_record(
-            transcript, (name, state.round), status, store.summaries.find_readable(name), is_open=name in started_names
-        )
-        for name in names
-    }
+    names = history.phases or dict.fromkeys([*store.summaries.phases(), *started_names])  # without a transcript
+    current: dict[str, Record | None] = {}
+    for name in names:
+        phase, summary = history.rounds[name, state.round], store.summaries.find_readable(name)
+        is_summarized = summary is not None and (summary.is_over or phase.so_far is None)
+        if name in started_names and not phase.ended and not is_summarized:  # open: it has the status of the run
+            current[name] = {"status": status, **(phase.so_far or {})}
+        else:
+            current[name] = {**phase.ended, **(summary.record if summary is not None else {})} or None
     records = []
     rounds: list[tuple[int, Mapping[str, Record | None]]] = [
         (past.round, {name: dict(summary.record) for name, summary in past.phases.items()})
         for past in store.summaries.history(state.round)
     ]
-    for in_round, summaries in [*rounds, (state.round, current)]:
-        for name, summary in summaries.items():
-            if summary is None:
+    for in_round, records_by_phase in [*rounds, (state.round, current)]:
+        for name, recorded in records_by_phase.items():
+            if recorded is None:
                 continue
-            number = int(summary.get("round", in_round))
-            record = {"phase": name, "status": summary.get("status", ""), "reason": summary.get("reason", "")}
-            record |= {"round": number, "seconds": transcript.seconds[name, number]}
-            record["waited"] = round(transcript.waited[name, number], 3)
-            record["back"] = transcript.ended.get((name, number), {}).get("status") == "back"
-            record |= {key: summary.get(key) or {} for key in ("usage", "outputs", "flags")}
+            number = int(recorded.get("round", in_round))
+            phase = history.rounds[name, number]
+            used = recorded.get("usage") or {}
             if (name, number) in usage:
-                replayed = record["usage"].get("replayed", 0)
-                record["usage"] = replace(usage[name, number], replayed=replayed).to_dict()
-            record |= {"warnings": summary.get("quality_warnings") or [], "artifacts": summary.get("artifacts") or []}
-            record |= {"left_out": summary.get("left_out") or [], "prompts": summary.get("prompts") or {}}
-            records.append(record)
-    places = {name: number for number, name in enumerate(transcript.order)}
+                used = replace(usage[name, number], replayed=used.get("replayed", 0)).to_dict()
+            records.append(
+                {
+                    "phase": name,
+                    "status": recorded.get("status", ""),
+                    "reason": recorded.get("reason", ""),
+                    "round": number,
+                    "seconds": phase.seconds,
+                    "waited": round(phase.waited, 3),
+                    "back": phase.ended.get("status") == "back",
+                    "usage": used,
+                    "outputs": recorded.get("outputs") or {},
+                    "flags": recorded.get("flags") or {},
+                    "warnings": recorded.get("quality_warnings") or [],
+                    "artifacts": recorded.get("artifacts") or [],
+                    "left_out": recorded.get("left_out") or [],
+                    "prompts": recorded.get("prompts") or {},
+                }
+            )
+    places = {name: number for number, name in enumerate(history.phases)}
     return sorted(records, key=lambda record: (record["round"], places.get(record["phase"], len(places))))
-
-
-def _current_record(
-    transcript: _EventHistory, key: tuple[str, int], status: str, summary: Summary | None, *, is_open: bool
-) -> Record | None:
-    """Return the record of a phase in this round. An open phase has the status of the run."""
-    is_earlier = summary is not None and (summary.is_over or key not in transcript.open)
-    if is_open and key not in transcript.ended and not is_earlier:
-        return {"status": status, **transcript.open.get(key, {})}
-    return {**transcript.ended.get(key, {}), **(summary.record if summary is not None else {})} or None
 
 
 def _text_entry(phase: Record, text: str) -> Record:
@@ -215,7 +173,7 @@ def _read_journal(run: StoredRun) -> tuple[Record, UsageByPhase, RunData]:
     try:
         if not run.has_journal:
             return {"journal": "not found in `.run/`"}, {}, run.data()
-        with closing(run.read_only_journal()) as journal:
+        with closing(run.read_journal()) as journal:
             store = run.data(journal)
             paid = _usage_by_phase(journal)
             return _journal_record(store, journal, paid), paid, store
@@ -227,11 +185,11 @@ def _read_journal(run: StoredRun) -> tuple[Record, UsageByPhase, RunData]:
 
 def _usage_by_phase(journal: Journal) -> UsageByPhase:
     """Return the usage of each phase in each round. Each paid call counts once, in the round of its request."""
-    rounds = {(entry.address, entry.fingerprint): entry.body.get("round") for entry in journal.entries("sent")}
+    rounds = call_rounds(journal)
     used: UsageByPhase = {}
     for entry in journal.entries("reply"):
-        first = str(rounds.get((entry.address, entry.fingerprint))).partition(".")[0]
-        key = (f"{entry.address}/".split("/")[1], int(first) if first.isdecimal() else 1)
+        number = run_round(rounds.get((entry.address, entry.fingerprint), "1"))
+        key = (f"{entry.address}/".split("/")[1], number)
         call = UsageTotals(1, Usage(**entry.body["usage"]), entry.body["price"])
         used[key] = used.get(key, UsageTotals()) + call
     return used

@@ -9,12 +9,13 @@ from typing import Any, Final
 import click
 
 from skillrun.cli import completion, options
-from skillrun.cli.call_selection import CallSelector, RunCalls, read_run_calls, select_calls
-from skillrun.cli.call_view import calls_table, conversation_data, conversation_lines
+from skillrun.cli.call_view import CallSelector, calls_table, conversation_data, conversation_lines, select_calls
 from skillrun.cli.formatting import (
+    MIN_WAITING,
     count_noun,
     format_duration,
     format_price,
+    format_run_times,
     format_table,
     format_usage,
     phase_label,
@@ -24,9 +25,7 @@ from skillrun.cli.formatting import (
 )
 from skillrun.cli.output import Output
 from skillrun.cli.run_summary import summarize_run
-from skillrun.cli.times import MIN_WAITING, format_run_times
-from skillrun.store.conversations import Conversation
-from skillrun.store.stored_run import StoredRun
+from skillrun.store.run_view import Conversation, RunCalls, RunView
 from skillrun.syntax.diagnostics import UsageError, indent_continuation
 
 PAUSE_FLAGS: Final = frozenset({"pause_type", "block_reason"})
@@ -51,21 +50,20 @@ STEP is a step's id, or (part of) the address of a call."""
 @options.as_json
 def show(run: str, phase: str, step: str, member: str, full: bool, version: int | None, runs: Path, json: bool) -> int:
     out = Output(json)
-    stored = options.open_run(run, runs)
+    view = RunView(options.open_run(run, runs))
     if phase:
-        return _show_calls(stored, run, CallSelector(phase, step, member, version or 0), out, full=full)
+        return _show_calls(view.calls, run, CallSelector(phase, step, member, version or 0), out, full=full)
     if full or version:
         raise UsageError("`--full` and `--version` require a phase", f"`skillrun show {run} PHASE`")
-    record = summarize_run(stored)
+    record = summarize_run(view)
     out.data(record)
     for line in _summary_lines(record) if not json else ():
         out.line(line)
     return 0
 
 
-def _show_calls(run: StoredRun, run_argument: str, selector: CallSelector, out: Output, *, full: bool) -> int:
+def _show_calls(calls: RunCalls, run_argument: str, selector: CallSelector, out: Output, *, full: bool) -> int:
     """Print the selected calls, and return the exit code. If a whole phase has several calls, print a table."""
-    calls = read_run_calls(run)
     for text in calls.notes:
         out.note(f"warning: {text}")
     conversations = select_calls(calls, selector)

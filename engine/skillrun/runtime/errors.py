@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from skillrun.store.next_step import NO_NEXT_STEP, NextStep
+from skillrun.store.outcome import NO_NEXT_STEP, NextStep
 from skillrun.syntax.diagnostics import SkillrunError
 
 

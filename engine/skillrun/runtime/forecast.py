@@ -83,7 +83,7 @@ async def forecast_calls(
         services=replace(session.services, gateway=gateway, listeners=[listen]),
         options=replace(session.options, simulation=simulation),
     )
-    with closing(run.read_only_journal()) as journal:
+    with closing(run.read_journal()) as journal:
         known.update(entry.address for entry in journal.entries("reply"))
     await simulate_run(simulated_session, {}, base=run, from_start=from_start)
     return Forecast(calls, len(reused))

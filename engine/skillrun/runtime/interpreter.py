@@ -35,10 +35,8 @@ from skillrun.runtime.scheduler import PhaseResult, Schedule, failure_outcome, r
 from skillrun.runtime.scope import frame_names, is_true, new_frame, open_phase
 from skillrun.runtime.steps import VERBS
 from skillrun.runtime.summaries import base_summary, build_summary, degraded_flags, evaluate_outputs
-from skillrun.store.errors import WaitingForUser
-from skillrun.store.next_step import NO_NEXT_STEP, RESUME_RUN, NextStep, flags_to_record
-from skillrun.store.outcome import Outcome, Status
-from skillrun.store.summary import WAITING_STATUS
+from skillrun.store.outcome import NO_NEXT_STEP, RESUME_RUN, NextStep, Outcome, Status, WaitingForUser, flags_to_record
+from skillrun.store.summaries import WAITING_STATUS
 from skillrun.syntax.diagnostics import SkillrunError
 from skillrun.templates.expressions import RenderError, Template
 

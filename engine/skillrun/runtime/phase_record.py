@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from skillrun.models.messages import Usage
-from skillrun.store.summary import TOKENS, Summary, UsageRecord
+from skillrun.store.summaries import TOKENS, Summary, UsageRecord
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from skillrun.runtime.frame import Evaluator
 from skillrun.runtime.run import PhaseRun, Run
 from skillrun.runtime.scope import new_frame
 from skillrun.runtime.summaries import FINAL, base_summary
-from skillrun.store.summary import WAITING_STATUS, Summary
+from skillrun.store.summaries import WAITING_STATUS, Summary
 from skillrun.syntax.diagnostics import SkillrunError
 from skillrun.types.schemas import quote_value
 

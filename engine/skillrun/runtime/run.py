@@ -22,7 +22,7 @@ from skillrun.store.journal import Journal
 from skillrun.store.run_data import RunData
 from skillrun.store.seal import compute_seal
 from skillrun.store.state import State
-from skillrun.store.summary import Summary
+from skillrun.store.summaries import Summary
 
 if TYPE_CHECKING:
     from skillrun.models.catalogue import Catalogue

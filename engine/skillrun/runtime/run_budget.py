@@ -17,7 +17,7 @@ from skillrun.library.settings import LIMIT_NAMES, WORDS
 from skillrun.models.messages import Usage
 from skillrun.runtime.errors import BudgetExhausted
 from skillrun.store.journal import Journal
-from skillrun.store.next_step import NextStep, ResumeCommand
+from skillrun.store.outcome import NextStep, ResumeCommand
 
 
 @dataclass

@@ -14,12 +14,10 @@ from skillrun.runtime.phase_record import UsageTotals
 from skillrun.runtime.recovery import phases_to_rebuild, usable_summary, warn_of_edits
 from skillrun.runtime.run import PhaseRun, Run
 from skillrun.runtime.scope import base_values, is_true, phase_value
-from skillrun.store.clock import utc_timestamp
-from skillrun.store.errors import file_error
-from skillrun.store.lease import LeaseLost
-from skillrun.store.next_step import NO_NEXT_STEP, RESUME_RUN, NextStep
-from skillrun.store.outcome import Outcome, Status
-from skillrun.store.summary import WAITING_STATUS, Summary
+from skillrun.store.event_lines import utc_timestamp
+from skillrun.store.files import LeaseLost
+from skillrun.store.outcome import NO_NEXT_STEP, RESUME_RUN, NextStep, Outcome, Status, file_error
+from skillrun.store.summaries import WAITING_STATUS, Summary
 from skillrun.syntax.diagnostics import SkillrunError
 from skillrun.templates.absent import Absent
 

@@ -14,7 +14,7 @@ from skillrun.runtime.frame import Evaluator, Frame, Task
 from skillrun.runtime.phase_record import PhaseRecord, Prompts, UsageTotals
 from skillrun.runtime.run import PhaseRun, PriorPhases, Run
 from skillrun.store.files import sha256_of
-from skillrun.store.summary import Summary
+from skillrun.store.summaries import Summary
 from skillrun.syntax.diagnostics import SkillrunError
 from skillrun.templates.expressions import ABSENT, Absent
 from skillrun.templates.limits import TemplateError

@@ -27,14 +27,13 @@ from skillrun.runtime.interpreter import run_workflow
 from skillrun.runtime.run import Run, Session, Simulation, StateSaver
 from skillrun.runtime.run_budget import RunBudget
 from skillrun.runtime.state_migration import file_hashes, migrate_state
-from skillrun.store.base_journal import REUSED_SUFFIX
-from skillrun.store.clock import utc_timestamp
-from skillrun.store.journal import Journal, JournalUnwritable
-from skillrun.store.lease import LeaseLost
+from skillrun.store.event_lines import utc_timestamp
+from skillrun.store.files import LeaseLost
+from skillrun.store.journal import REUSED_SUFFIX, Journal, JournalUnwritable
 from skillrun.store.memory import MemoryFiles, MemoryJournal
-from skillrun.store.next_step import RESUME_RUN, recorded_flags
-from skillrun.store.outcome import Outcome
+from skillrun.store.outcome import RESUME_RUN, Outcome
 from skillrun.store.run_data import RunData
+from skillrun.store.run_view import RunView
 from skillrun.store.state import STATE, State
 from skillrun.store.stored_run import Store, StoredRun
 from skillrun.syntax.diagnostics import SkillrunError, UsageError
@@ -52,7 +51,7 @@ async def start_run(session: Session, inputs: Mapping[str, object], runs: Store,
     run = runs.create_run(name, shared=state.share)
     _check_new(session, run)
     run.check()
-    with run.lease.hold(), run.rollback_on_failure(), closing(run.open_or_create_journal()) as journal:
+    with run.lease.hold(), run.rollback_on_failure(), closing(run.open_journal(create=True)) as journal:
         _check_new(session, run)  # another process may have started and ended a run with this name meanwhile
         if not journal.is_empty:  # an empty one is left by a run that was killed at its start
             raise UsageError(
@@ -65,7 +64,7 @@ async def start_run(session: Session, inputs: Mapping[str, object], runs: Store,
 def _check_new(session: Session, run: StoredRun) -> None:
     """Raise UsageError if the run exists already."""
     if run.has_state:
-        command = RESUME_RUN.render(run.command_argument(session.options.project), recorded_flags(run.events()))
+        command = RESUME_RUN.render(run.command_argument(session.options.project), RunView(run).resume_flags)
         raise UsageError(f"the run `{run.name}` already exists", f"{command}, or choose another `--name`")
 
 
@@ -149,7 +148,7 @@ def _pins_still_valid(session: Session, pinned: Mapping[str, str]) -> Iterator[t
 
 async def simulate_reevaluation(session: Session, stored: StoredRun, inputs: Mapping[str, object]) -> Outcome:
     """Simulate `reevaluate_run` in memory, and return the outcome. Works while another process holds the run."""
-    files, journal = MemoryFiles(), stored.journal_snapshot()
+    files, journal = MemoryFiles(), stored.read_journal(while_held=True)
     stored.copy_files(files)
     state, log = _initial_state_and_log(session, stored, inputs)
     return await _simulate(session, RunData(files, journal), journal, state, log, resumed=True)
@@ -183,7 +182,7 @@ async def simulate_run(
     files, journal = files or MemoryFiles(), journal or MemoryJournal()
     if base is not None:
         base.copy_files(files)
-        journal = base.read_only_journal()
+        journal = base.read_journal()
         store = RunData(files, journal)
         written, _ = store.state.read()
         state, log, _ = await migrate_state(session.program, store)

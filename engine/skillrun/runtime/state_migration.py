@@ -9,7 +9,7 @@ from skillrun.checker.program import Program
 from skillrun.store.files import sha256_of
 from skillrun.store.run_data import RunData
 from skillrun.store.state import State
-from skillrun.store.summary import Summary
+from skillrun.store.summaries import Summary
 from skillrun.syntax.diagnostics import SkillrunError
 from skillrun.types.fields import apply_fallbacks, resolve_inputs
 

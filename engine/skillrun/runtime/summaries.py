@@ -16,7 +16,7 @@ from skillrun.runtime.prompts.shared_prefix import material_blocks
 from skillrun.runtime.prompts.step_records import merge_step_records
 from skillrun.runtime.run import PhaseRun
 from skillrun.store.frontmatter import plain_data
-from skillrun.store.summary import Summary
+from skillrun.store.summaries import Summary
 from skillrun.structured_output.trailing_record import select_fields
 from skillrun.syntax.diagnostics import SkillrunError
 from skillrun.templates.absent import Absent

@@ -54,3 +54,8 @@ def event_timestamp(at: object) -> float | None:
 
 
 EVENT_TYPES: Final[Mapping[str, type[Event]]] = {kind.__name__: kind for kind in Event.__subclasses__()}
+
+
+def utc_timestamp() -> str:
+    """Return the current time in UTC, to the second."""
+    return datetime.now(UTC).isoformat(timespec="seconds")

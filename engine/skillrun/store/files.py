@@ -24,6 +24,13 @@ class FileChanged(Exception):
     """A file has changed since the content that should replace it was made."""
 
 
+class LeaseLost(SkillrunError):
+    """The files of a run have moved, or this process no longer holds the run.
+
+    The `next_step` is complete: callers add nothing to it.
+    """
+
+
 class Files(Protocol):
     """The files and folders of a run. Names are relative to the run's folder, with `/` and without `..`.
 

@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar, cast
 
 from skillrun.questions.answers import ENDED, PERSON, PREPARED, Answer, Question, validate_answer
 from skillrun.repository.paths import PathRefused
-from skillrun.store.artifact_names import INBOX
-from skillrun.store.errors import WaitingForUser
+from skillrun.store.artifacts import INBOX
 from skillrun.store.files import Files, sha256_of
-from skillrun.store.next_step import RESUME_RUN, NextStep
+from skillrun.store.outcome import RESUME_RUN, NextStep, WaitingForUser
 from skillrun.syntax.diagnostics import SkillrunError
 from skillrun.syntax.sanitizing import sanitize
 from skillrun.syntax.source import MAX_BYTES
@@ -45,31 +44,6 @@ class PendingQuestions:
     def key(self) -> str:
         """The key of the questions in prepared answers: phase and step."""
         return self.address.partition("/")[2].rpartition("@")[0]
-
-
-def pending_questions(events: Iterable[Mapping[str, Any]]) -> list[PendingQuestions]:
-    """Return the unanswered questions of a run's last evaluation, given the events of the run's transcript."""
-    waiting: dict[str, PendingQuestions] = {}
-    for event in events:
-        match event.get("event"):
-            case "RunStarted":
-                waiting.clear()
-            case "Asked" if event["fingerprint"]:
-                questions = tuple(cast(Question, question) for question in event["questions"])
-                waiting[event["address"]] = PendingQuestions(
-                    event["address"],
-                    event["fingerprint"],
-                    event["phase"],
-                    questions,
-                    event["computed"],
-                    event["may_skip"],
-                    event["enough"],
-                )
-            case "Answered":
-                waiting.pop(event["address"], None)
-            case "RunEnded" if event["status"] == "completed":
-                waiting.clear()
-    return list(waiting.values())
 
 
 class AnswerInbox:

@@ -1,14 +1,28 @@
 """The journal of a run: an append-only list of records of calls, tools, answers and writes.
 
-`Journal` is a protocol. `base_journal.py` has the common code, `local/journal.py` stores a journal in SQLite, and
-`memory.py` in memory. The contract is `tests/contract/test_journal.py`. This module knows nothing about workflows.
+`Journal` chains and indexes records, and commits concurrent records together. Subclasses store rows: `local/journal.py`
+in SQLite, `memory.py` in memory. The contract is `tests/contract/test_journal.py`. This module knows nothing about
+workflows, files or databases.
 """
 
 from __future__ import annotations
 
+import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Literal, NamedTuple, Protocol, get_args
+from typing import Any, Final, Literal, NamedTuple, get_args
 
+from skillrun.store.checkpoints import kill_point
+from skillrun.store.files import LeaseLost, sha256_of
+from skillrun.store.rows import (
+    NO_CHAIN,
+    TEXT,
+    body_from_bytes,
+    body_to_bytes,
+    chain_hash,
+    compress_piece,
+    decompress_piece,
+)
 from skillrun.syntax.diagnostics import SkillrunError
 
 Kind = Literal["sent", "tried", "reply", "failed", "tool", "answer", "wrote", "void", "note", "summary"]
@@ -49,16 +63,112 @@ class JournalRow(NamedTuple):
     chain: bytes
 
 
-class Journal(Protocol):
+REUSED_SUFFIX = "/again"
+"""The end of the address of a note. The note makes an earlier prompt at the address the current prompt again."""
+
+
+class Index:
+    """An index of the journal's records by number, and the head of their chain."""
+
+    def __init__(self) -> None:
+        self.count, self.chain = 0, NO_CHAIN
+        self.latest: dict[tuple[str, str, str], int] = {}
+        self.of_kind: dict[str, list[int]] = {}
+        self.texts: dict[str, int] = {}
+        self.unanswered: dict[tuple[str, str], None] = {}
+        self.present: dict[str, str] = {}
+        self.calls = 0
+        self.packs = False
+        self._tried: set[tuple[str, str]] = set()
+
+    def add(self, row: JournalRow) -> None:
+        self.count, self.chain = row.seq, row.chain
+        seq, kind, address, fingerprint = row[:4]
+        if kind == TEXT:
+            self.texts[fingerprint] = seq
+            return
+        self.latest[kind, address, fingerprint] = seq
+        self.of_kind.setdefault(kind, []).append(seq)
+        call = (address, fingerprint)
+        if kind == "note" and address.endswith(REUSED_SUFFIX):
+            self.present[address.removesuffix(REUSED_SUFFIX)] = fingerprint
+        elif kind == "sent":
+            self.present[address] = fingerprint
+            self.unanswered[call] = None
+            self.calls += call not in self._tried
+        elif kind in ("tried", "reply", "failed"):
+            self.unanswered.pop(call, None)
+            (self._tried.add if kind == "tried" else self._tried.discard)(call)
+
+
+RESTORE_HINT: Final = (
+    "Nothing was changed. Restore `.run` from a backup to resume this run, or start a new one; "
+    "the artifacts, summaries and state.md of this run are kept."
+)
+DISK_HINT: Final = "check the permissions of its folder and the free disk space"
+_EXTERNAL_KINDS: Final = frozenset({"tried", "reply", "failed", "tool", "answer"})
+"""Kinds of records that contain results from outside, which would have to be requested again.
+
+They are kept even if the journal could not be written.
+"""
+
+
+def accept_any_body(_kind: str, _body: Body) -> bool:
+    return True
+
+
+class Journal(ABC):
     """An open journal. One process uses it at a time, and only in the thread of the event loop.
 
-    Records keep the order in which `record` was called. Bodies are JSON objects. They are read back unchanged, with
-    keys in order, except that tuples become lists. Changing a body after it was recorded or read does not change the
-    record. Once `record` has returned, `find`, `entries`, `pending_calls` and `call_count` include the record.
+    Records keep the order in which `record` was called, and are linked by their hashes. Bodies are JSON objects. They
+    are read back unchanged, with keys in order, except that tuples become lists. Changing a body after it was recorded
+    or read does not change the record. Once `record` has returned, `find`, `entries`, `pending_calls` and `call_count`
+    include the record.
+
+    After a failed write, the journal refuses new records, so that no new call is sent. It still keeps the results of
+    running calls, and writes them with the failed records as soon as possible, unless the run is lost.
+
+    A subclass stores rows (`_persist`) and reads a row (`_row`).
     """
 
-    warning: str
-    """A warning for the reader; empty if the journal is known to be complete."""
+    def __init__(self, index: Index, fits: BodyCheck = accept_any_body, warning: str = "") -> None:
+        """`fits` checks every body that is read, because an untrusted journal may have an intact chain.
+
+        `warning` is a warning for the reader; it is empty if the journal is known to be complete.
+        """
+        self._index, self._fits, self.warning = index, fits, warning
+        self._pending: list[JournalRow] = []
+        self._commits = 0
+        self._failure = ""
+        self._lost: LeaseLost | None = None
+        self._torn = False  # a commit was interrupted: how much it wrote is unknown
+
+    @abstractmethod
+    def _persist(self, rows: Sequence[JournalRow]) -> None:
+        """Make rows durable, all or none.
+
+        Raises OSError if they cannot be written, LeaseLost if they may not be written.
+        """
+
+    @abstractmethod
+    def _row(self, seq: int) -> JournalRow:
+        """Return a durable row. Raises JournalDamaged if it cannot be read."""
+
+    def _check_place(self) -> None:  # noqa: B027 (optional)
+        """Called before a call is sent. Raises LeaseLost if the run has moved."""
+
+    def _check_rows(self, rows: Sequence[JournalRow]) -> None:  # noqa: B027 (optional)
+        """Called before rows are stored. Raises LeaseLost if they must not be stored."""
+
+    def _attest(self, rows: Sequence[JournalRow]) -> None:  # noqa: B027 (optional)
+        """Record how many rows there are. Called after rows were stored and indexed."""
+
+    def _undo(self) -> None:  # noqa: B027 (optional)
+        """Roll back a failed commit."""
+
+    def close(self) -> None:
+        """Commit pending records; nothing may be recorded afterwards."""
+        self._flush()
 
     async def record(self, kind: Kind, address: str, fingerprint: str, body: Body) -> None:
         """Append a record. On return, the record is as durable as this journal can make it.
@@ -69,11 +179,23 @@ class Journal(Protocol):
         `tool`, `answer`) are still kept after a failed write, and written as soon as possible; `write_error` reports
         whether they were written.
         """
-        ...
+        self._append(kind, address, fingerprint, body)
+        commit = self._commits
+        try:
+            await asyncio.sleep(0)  # other tasks of this loop iteration add their records
+        finally:
+            if commit == self._commits:
+                self._flush()
+        self.check()
 
     def check(self) -> None:
         """Raises JournalUnwritable if a record could not be written, LeaseLost if this process may not write any."""
-        ...
+        if self._lost is not None:
+            raise LeaseLost(self._lost.message, self._lost.next_step)
+        if self._failure:
+            raise JournalUnwritable(
+                f"the journal cannot be written: {self._failure}", f"{DISK_HINT}, then resume the run"
+            )
 
     def write_error(self) -> SkillrunError | None:
         """Return an error if a write to the journal has failed; None if none has.
@@ -81,45 +203,120 @@ class Journal(Protocol):
         Tries once more to write the pending records. The error says why the write failed, whether replies are lost, and
         what to do.
         """
-        ...
+        if not self._failure or self._lost is not None:
+            return self._lost
+        self._flush()
+        lost_answers = sum(row.kind in ("reply", "answer") for row in self._pending)
+        consequence = "all replies are recorded"
+        if lost_answers:
+            noun = "replies" if lost_answers > 1 else "reply"
+            consequence = f"{lost_answers} {noun} could not be stored and will be requested again"
+        return JournalUnwritable(f"the journal could not be written ({self._failure}); {consequence}", DISK_HINT)
+
+    def restore(self, rows: Sequence[JournalRow]) -> None:
+        """Copy the verified records of another journal, unchanged, to this one, which must be empty.
+
+        Raises JournalUnwritable, LeaseLost, and then copies nothing.
+        """
+        assert self.is_empty
+        self._pending = list(rows)
+        self._flush()
+        self.check()
 
     def find(self, kind: Kind, address: str, fingerprint: str) -> Body | None:
         """Return the body of the latest record with this kind, address and fingerprint; None if there is none.
 
         Raises JournalDamaged if the body is invalid.
         """
-        ...
+        seq = self._index.latest.get((kind, address, fingerprint))
+        return None if seq is None else self._entry(seq).body
 
     def entries(self, kind: Kind) -> Iterator[JournalEntry]:
         """Return all records of a kind, oldest first, including duplicates.
 
         Records that are added during the iteration are left out.
         """
-        ...
+        return map(self._entry, tuple(self._index.of_kind.get(kind, ())))
 
     def pending_calls(self) -> list[tuple[str, str]]:
         """Return (address, fingerprint) of calls that were sent and have no result since, oldest first."""
-        ...
+        return list(self._index.unanswered)
 
     def latest_fingerprint(self, address: str) -> str:
         """Return the fingerprint of the prompt that was last sent or reused at an address; empty if there is none."""
-        ...
+        return self._index.present.get(address, "")
 
     @property
     def call_count(self) -> int:
         """The number of calls that were sent; a retried call counts once."""
-        ...
+        return self._index.calls
 
     @property
-    def is_empty(self) -> bool: ...
+    def is_empty(self) -> bool:
+        return not self._index.count
 
-    def restore(self, rows: Sequence[JournalRow]) -> None:
-        """Copy the verified records of another journal, unchanged, to this one, which must be empty.
+    def _append(self, kind: Kind, address: str, fingerprint: str, body: Body) -> None:
+        assert kind in KINDS, kind
+        if kind not in _EXTERNAL_KINDS or self._torn:
+            self.check()
+        if kind == "sent":
+            self._check_place()
+        self._push(kind, address, fingerprint, body_to_bytes(body, self._number_of))
 
-        Raises JournalUnwritable, LeaseLost.
-        """
-        ...
+    def _number_of(self, text: bytes) -> int:
+        key = sha256_of(text)
+        seq = self._index.texts.get(key)
+        if seq is None:
+            seq = self._index.texts[key] = self._push(
+                TEXT, "", key, compress_piece(text) if self._index.packs else text
+            )
+        return seq
 
-    def close(self) -> None:
-        """Commit pending records; nothing may be recorded afterwards."""
-        ...
+    def _push(self, kind: str, address: str, fingerprint: str, body: bytes) -> int:
+        previous = self._pending[-1].chain if self._pending else self._index.chain
+        seq = self._index.count + len(self._pending) + 1
+        chain = chain_hash(previous, kind, address, fingerprint, body)
+        self._pending.append(JournalRow(seq, kind, address, fingerprint, body, chain))
+        return seq
+
+    def _flush(self) -> None:
+        self._commits += 1
+        if not self._pending or self._torn:
+            return
+        try:
+            self._commit()
+        except LeaseLost as error:
+            self._lost, self._torn = error, True
+            self._fail(error.message)
+        except OSError as error:
+            self._fail(str(error))
+        except BaseException as error:
+            self._torn = True
+            self._fail(type(error).__name__)
+            raise
+
+    def _commit(self) -> None:
+        rows = self._pending
+        self._check_rows(rows)
+        kill_point("commit: before")
+        self._persist(rows)
+        kill_point("commit: after")
+        self._pending = []
+        for row in rows:
+            self._index.add(row)
+        self._attest(rows)
+        kill_point("commit: witnessed")
+
+    def _fail(self, reason: str) -> None:
+        self._failure = self._failure or reason
+        self._undo()
+
+    def _entry(self, seq: int) -> JournalEntry:
+        row = self._row(seq)
+        try:
+            body = body_from_bytes(row.body, lambda number: decompress_piece(self._row(number).body))
+        except (ValueError, TypeError, AttributeError, RecursionError) as error:
+            raise JournalDamaged(f"record {seq} of the journal cannot be read: {error}", RESTORE_HINT) from None
+        if not self._fits(row.kind, body):
+            raise JournalDamaged(f"record {seq} of the journal is not a valid `{row.kind}`", RESTORE_HINT)
+        return JournalEntry(seq, row.address, row.fingerprint, body)

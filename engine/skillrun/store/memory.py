@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import errno
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from skillrun.repository.confined_folder import ConfinedFolder, WriteGuard
-from skillrun.store.base_journal import RESTORE_HINT, ChainedJournal, Index, accept_any_body
-from skillrun.store.files import check_run_exists
-from skillrun.store.journal import BodyCheck, JournalDamaged, JournalRow
-from skillrun.store.lease import LeaseLost
-from skillrun.store.named_files import NamedFiles
+from skillrun.repository.confined_folder import LONGEST, ConfinedFolder, EntryKind, WriteGuard
+from skillrun.repository.matching import find_matching_files
+from skillrun.repository.paths import PathRefused
+from skillrun.store.checkpoints import kill_point
+from skillrun.store.files import LARGEST, LeaseLost, check_run_exists, encode
+from skillrun.store.journal import (
+    RESTORE_HINT,
+    BodyCheck,
+    Index,
+    Journal,
+    JournalDamaged,
+    JournalRow,
+    accept_any_body,
+)
 from skillrun.syntax.diagnostics import SkillrunError
+from skillrun.types.schemas import quote_value
 
 
-class MemoryJournal(ChainedJournal):
+class MemoryJournal(Journal):
     """A `Journal` in memory: empty, or with the `rows` and the index of another journal."""
 
     def __init__(
@@ -53,47 +64,192 @@ class MemoryJournal(ChainedJournal):
         return self._rows[seq - 1]
 
 
-class MemoryFiles(NamedFiles):
-    """The `Files` of a run in memory. `runs` is the folder in which to find other runs; without it, there are none."""
+class MemoryFiles:
+    """The `Files` of a run, stored by name: in memory or, in a subclass, in a database.
+
+    Every change calls `_check` first, and is made completely or not at all. A subclass overrides the methods up to
+    `_add_folder`. `runs` is the folder in which to find other runs; without it, there are none.
+    """
 
     def __init__(self, runs: Path | None = None, *, guard: WriteGuard | None = None) -> None:
-        super().__init__(Path("run"))
+        self.path = Path("run")
         self._runs, self._guard = runs, guard
         self._kept: dict[str, bytes] = {}
         self._made = {"."}
 
     @property
-    def _contents(self) -> dict[str, bytes]:
+    def _contents(self) -> Mapping[str, bytes]:
+        """The contents of the current files, keyed by name."""
         return self._kept
 
     @property
     def _folders(self) -> set[str]:
+        """The current folders, including `.`."""
         return self._made
 
     def open_other_run(self, name: str) -> ConfinedFolder:
+        """Open the folder of another run in the same store. Raises SkillrunError if it does not exist."""
         if self._runs is None:
             raise SkillrunError(f"no run is named `{name}`")
         check_run_exists(self._runs.resolve(), name)
         return ConfinedFolder(self._runs.resolve() / name)
 
     def _check(self) -> None:
+        """Raises LeaseLost if another process has claimed the run."""
         if self._guard is not None:
             self._guard.check()
 
     def _put(self, key: str, content: bytes, precondition: Callable[[], None]) -> None:
+        """Write a file, whose parent folders exist, after calling `precondition`."""
         precondition()
-        self._contents[key] = content
+        self._kept[key] = content
 
     def _rename(self, key: str, new: str) -> None:
-        self._contents[new] = self._contents.pop(key)
+        """Rename a file, replacing any file at `new`."""
+        self._kept[new] = self._kept.pop(key)
 
     def _drop(self, files: Iterable[str], folders: Iterable[str]) -> None:
+        """Remove files and folders."""
         for file in files:
-            del self._contents[file]
-        self._folders.difference_update(folders)
+            del self._kept[file]
+        self._made.difference_update(folders)
 
     def _add_folder(self, key: str) -> None:
-        self._folders.add(key)
+        self._made.add(key)
+
+    def has(self, name: str) -> bool:
+        key = _key(name)
+        if key in self._folders:
+            raise _error(errno.EISDIR, self.path / name)
+        return key in self._contents
+
+    def is_file(self, name: str) -> bool:
+        try:
+            return _key(name) in self._contents
+        except PathRefused:
+            return False
+
+    def is_folder(self, name: str) -> bool:
+        try:
+            return _key(name) in self._folders
+        except PathRefused:
+            return False
+
+    def is_taken(self, name: str) -> bool:
+        return _key(name) in self._contents or _key(name) in self._folders
+
+    def read(self, name: str, limit: int = LARGEST) -> bytes:
+        if not self.has(name):
+            raise self._missing(name)
+        return self._contents[_key(name)][: limit + 1]
+
+    def entries(self, name: str = ".") -> list[tuple[str, EntryKind]]:
+        key = _key(name)
+        if key not in self._folders:
+            raise _error(errno.ENOTDIR, self.path / name) if key in self._contents else self._missing(name)
+        inside: list[tuple[str, EntryKind]] = [(_leaf(path), "file") for path in self._contents if _parent(path) == key]
+        inside += [(_leaf(path), "folder") for path in self._folders if path != "." and _parent(path) == key]
+        return sorted(inside)
+
+    def matching(self, pattern: str) -> list[str]:
+        return find_matching_files(self, pattern)
+
+    def write(self, name: str, content: str | bytes, *, precondition: Callable[[], None] = lambda: None) -> None:
+        key = self._prepare_key(name)
+        self._check()
+        kill_point(f"rename {_leaf(key)}: before")
+        self._put(key, encode(content), precondition)
+        kill_point(f"rename {_leaf(key)}: after")
+
+    def write_new(self, name: str, content: str | bytes) -> bool:
+        if self.is_taken(name):
+            return False
+        self.write(name, content)
+        return True
+
+    def move(self, name: str, target: str) -> None:
+        if not self.has(name):
+            raise self._missing(name)
+        new = self._prepare_key(target)
+        self._check()
+        kill_point(f"rename {name}: before")
+        self._rename(_key(name), new)
+        kill_point(f"rename {name}: after")
+
+    def remove(self, name: str) -> None:
+        key = _key(name)
+        if not self.is_taken(name):
+            raise self._missing(name)
+        self._check()
+        below = f"{key}/"
+        inside = [[each for each in kept if f"{each}/".startswith(below)] for kept in (self._contents, self._folders)]
+        self._drop(*inside)
+
+    def make_folder(self, name: str) -> None:
+        key = _key(name)
+        for folder in _parent_folders(key):
+            self._make(folder, name)
+        if key not in self._contents and key not in self._folders:
+            self._add_folder(key)
+
+    def remove_leftovers(self) -> None:
+        """Nothing to remove: a killed write leaves nothing."""
+
+    def _prepare_key(self, name: str) -> str:
+        """Return the key of a file to write, after making the file's parent folders."""
+        key = _key(name)
+        if key in self._folders:
+            raise _error(errno.EISDIR, self.path / name)
+        for folder in _parent_folders(key):
+            self._make(folder, name)
+        return key
+
+    def _make(self, folder: str, name: str) -> None:
+        """Make a parent folder of a name."""
+        if folder in self._contents:
+            raise _error(errno.ENOTDIR, self.path / name)
+        if folder not in self._folders:
+            self._add_folder(folder)
+
+    def _missing(self, name: str) -> OSError:
+        is_below = any(folder in self._contents for folder in _parent_folders(_key(name)))
+        return _error(errno.ENOTDIR if is_below else errno.ENOENT, self.path / name)
+
+
+def _key(name: str) -> str:
+    """Return the canonical form of a name. Raises PathRefused for a name that leads out of the run."""
+    if "\0" in name or len(name) > LONGEST:
+        raise PathRefused(f"{quote_value(name)} is not a valid path")
+    if name.startswith("/"):
+        raise PathRefused(
+            f"{quote_value(name)} leads out of its folder", "It is absolute; use a path relative to the folder."
+        )
+    parts: list[str] = []
+    for part in name.split("/"):
+        if part == "..":
+            if not parts:
+                raise PathRefused(f"{quote_value(name)} leads out of its folder", "It goes up with `..`.")
+            parts.pop()
+        elif part not in ("", "."):
+            parts.append(part)
+    return "/".join(parts) or "."
+
+
+def _leaf(key: str) -> str:
+    return key.rpartition("/")[2]
+
+
+def _parent(key: str) -> str:
+    return key.rpartition("/")[0] or "."
+
+
+def _parent_folders(key: str) -> list[str]:
+    """Return the parent folders of a name, the outermost first."""
+    return [key[:at] for at, sign in enumerate(key) if sign == "/"]
+
+
+def _error(number: int, path: Path) -> OSError:
+    return OSError(number, os.strerror(number), str(path))
 
 
 class MemoryLease:

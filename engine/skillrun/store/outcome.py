@@ -2,11 +2,101 @@
 
 from __future__ import annotations
 
+import errno
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
+from shlex import quote, split
 from typing import Any, Final, Literal
 
-from skillrun.store.next_step import NO_NEXT_STEP, NextStep
+from skillrun.syntax.diagnostics import SkillrunError
+
+RECORDED_FLAGS: Final = ("--unattended", "--answers", "--script")
+_WORDED: Final = re.compile(r"`skillrun resume RUN([^`]*)`")
+
+
+@dataclass(frozen=True)
+class ResumeCommand:
+    """The command that resumes the run, with the `flags` that this step needs."""
+
+    flags: str = ""
+
+    def render(self, run: str, flags: Mapping[str, str]) -> str:
+        """Format the command for a run.
+
+        Add each given flag, with its value if it has one, unless `self.flags` contains it.
+        """
+        more = (" ".join(filter(None, flag)) for flag in flags.items() if flag[0] not in self.flags)
+        return f"`{' '.join(['skillrun resume', run, *more, *filter(None, [self.flags])])}`"
+
+
+@dataclass(frozen=True)
+class NextStep:
+    """A sequence of texts and commands; empty if there is nothing to do."""
+
+    parts: tuple[str | ResumeCommand, ...] = ()
+
+    @classmethod
+    def of(cls, *parts: str | ResumeCommand | NextStep) -> NextStep:
+        """Join parts and other steps, in order."""
+        several = (part.parts if isinstance(part, NextStep) else (part,) for part in parts)
+        return cls(tuple(part for some in several for part in some if part != ""))
+
+    @classmethod
+    def parse(cls, words: str) -> NextStep:
+        """Parse the next step out of an error that came from a model or the journal as plain text."""
+        texts = _WORDED.split(words)  # texts and flags alternate
+        return cls.of(*(ResumeCommand(text.strip()) if at % 2 else text for at, text in enumerate(texts)))
+
+    def __bool__(self) -> bool:
+        return bool(self.parts)
+
+    def __str__(self) -> str:
+        return self.render("RUN")
+
+    @property
+    def has_resume_command(self) -> bool:
+        """Whether this step says how to resume the run."""
+        return any(isinstance(part, ResumeCommand) for part in self.parts)
+
+    def then_resume(self, between: str = "; ") -> NextStep:
+        """Return this step followed by the command that resumes the run, unless the step already contains one.
+
+        A full stop before the command is removed.
+        """
+        last = self.parts[-1] if self.parts else ""
+        words = last.rstrip(". ") if isinstance(last, str) else last
+        step = NextStep.of(*self.parts[:-1], words)
+        return (
+            step if step.has_resume_command else NextStep.of(step or "fix the problem", f"{between}then ", RESUME_RUN)
+        )
+
+    def render(self, run: str, flags: Mapping[str, str] = {}) -> str:
+        """Format the text for the user, with the commands for this run."""
+        return "".join(part if isinstance(part, str) else part.render(run, flags) for part in self.parts)
+
+
+NO_NEXT_STEP: Final = NextStep()
+RESUME_RUN: Final = NextStep.of("resume with ", ResumeCommand())
+
+
+def flags_to_record(flags: Mapping[str, str]) -> dict[str, str]:
+    """Return the flags of a run's command as the transcript keeps them: paths are absolute and not quoted."""
+    return {name: str(Path(*split(value)).absolute()) if value else "" for name, value in flags.items()}
+
+
+def shown_flags(recorded: Mapping[str, str]) -> dict[str, str]:
+    """Return those recorded flags that `resume` accepts, for a command in this folder."""
+    known = {name: recorded[name] for name in RECORDED_FLAGS if name in recorded}
+    return {name: quote(_shorten_path(path)) if path else "" for name, path in known.items()}
+
+
+def _shorten_path(path: str) -> str:
+    """Return the path relative to this folder if the file is below the folder, and the absolute path if not."""
+    here = Path.cwd()
+    return str(Path(path).relative_to(here)) if Path(path).is_relative_to(here) else path
+
 
 Status = Literal["running", "waiting", "completed", "failed", "interrupted"]
 EXIT: Final[Mapping[Status, int]] = {"completed": 0, "failed": 1, "waiting": 75, "interrupted": 130}
@@ -24,3 +114,34 @@ class Outcome:
     @property
     def exit_code(self) -> int:
         return EXIT[self.status]
+
+
+ROOM: Final = "free disk space"
+OS_ERROR_HINTS: Final[Mapping[int, str]] = {
+    errno.ENOSPC: ROOM,
+    errno.EDQUOT: ROOM,
+    errno.EACCES: "check the permissions",
+    errno.EPERM: "check the permissions",
+    errno.EROFS: "make the disk writable",
+    errno.EIO: "check the disk for errors",
+    errno.EISDIR: "move the folder with this name away",
+    errno.ENOTDIR: "move away the file that has the name of its folder",
+}
+
+
+class WaitingForUser(Exception):
+    """The user has to act before this phase can continue."""
+
+    def __init__(self, reason: str, next_step: NextStep = NO_NEXT_STEP, pause_type: str = "interactive") -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.next_step = next_step
+        self.pause_type = pause_type
+        """`exit` if the user has to act outside of the run, for example to fill in a file."""
+
+
+def file_error(error: OSError) -> SkillrunError:
+    """Return the error for a file of the run that cannot be accessed, with a hint."""
+    place = f"{error.filename} cannot be read or written: " if error.filename else ""
+    way = OS_ERROR_HINTS.get(error.errno or 0, "check its permissions and the free disk space")
+    return SkillrunError(f"{place}{error.strerror or error}", way)

@@ -11,8 +11,6 @@ import zlib
 from collections.abc import Callable
 from typing import Any
 
-from skillrun.store.journal import Body
-
 TEXT = "text"
 NO_CHAIN = bytes(32)
 
@@ -32,7 +30,7 @@ def chain_hash(previous: bytes, kind: str, address: str, fingerprint: str, body:
     return hashlib.sha256(b"".join((previous, struct.pack(">4Q", *map(len, fields)), *fields))).digest()
 
 
-def body_to_bytes(body: Body, number_of: Callable[[bytes], int]) -> bytes:
+def body_to_bytes(body: dict[str, Any], number_of: Callable[[bytes], int]) -> bytes:
     """Encode a body as compact JSON. Keys keep their order, because templates see it.
 
     `number_of` stores a text and returns its number.
@@ -40,7 +38,7 @@ def body_to_bytes(body: Body, number_of: Callable[[bytes], int]) -> bytes:
     return _bytes(_encode(_replace_long_strings(body, number_of)))
 
 
-def body_from_bytes(data: bytes, text_of: Callable[[int], bytes]) -> Body:
+def body_from_bytes(data: bytes, text_of: Callable[[int], bytes]) -> dict[str, Any]:
     """Decode a body that `body_to_bytes` encoded. Raises ValueError for anything else."""
     length = 0
 
@@ -56,7 +54,7 @@ def body_from_bytes(data: bytes, text_of: Callable[[int], bytes]) -> Body:
             return "".join(parts)
         return {key.removeprefix(_MARK): value for key, value in mapping.items()}
 
-    body: Body = json.loads(_text(data), object_hook=restore_strings if b"\\u0000" in data else None)
+    body: dict[str, Any] = json.loads(_text(data), object_hook=restore_strings if b"\\u0000" in data else None)
     return body
 
 

@@ -6,17 +6,18 @@ Contains the operations on more than one of these: end a round, reset the run, m
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
+from copy import copy
 from pathlib import Path
 from shlex import quote
 from typing import Final
 
 from skillrun.repository.paths import PathRefused
-from skillrun.store.artifact_names import SUMMARIES
-from skillrun.store.artifacts import Artifacts, Refusals
+from skillrun.store.artifacts import SUMMARIES, Artifacts, Refusals
 from skillrun.store.files import Files, read_content, walk_folders
 from skillrun.store.journal import Journal
 from skillrun.store.state import STATE, State, format_state, parse_state
-from skillrun.store.summaries import InlineSummaries, Summaries, SummaryFiles, past_round_folders
+from skillrun.store.summaries import Summaries, past_round_folders
 from skillrun.syntax.diagnostics import SkillrunError
 from skillrun.syntax.source import MAX_BYTES
 
@@ -51,12 +52,14 @@ class RunData:
     def __init__(self, files: Files, journal: Journal | None = None) -> None:
         self.files, self.refusals = files, Refusals()
         self.artifacts = Artifacts(files, journal, self.refusals)
-        self.summaries = Summaries(SummaryFiles(files, journal, self.refusals))
+        self.summaries = Summaries(files, journal, self.refusals)
         self.state = StateFile(files)
 
-    def inline(self, address: str) -> InlineRunData:
+    def inline(self, address: str) -> RunData:
         """Return the data of the inline workflow at `address`: the same artifacts, but separate summaries."""
-        return InlineRunData(self, InlineSummaries(self.summaries.texts, address))
+        inner = copy(self)
+        inner.summaries = self.summaries.inline(address)
+        return inner
 
     @property
     def name(self) -> str:
@@ -104,8 +107,12 @@ class RunData:
     def missing_artifacts(self) -> list[str]:
         """Return the artifacts that this round's summaries name and that no longer exist."""
         summaries = filter(None, map(self.summaries.find_readable, self.summaries.phases()))
-        names = dict.fromkeys(name for summary in summaries for name in summary.artifacts)
-        return list(filter(self._is_missing, names))
+        missing = []
+        for name in dict.fromkeys(name for summary in summaries for name in summary.artifacts):
+            with suppress(PathRefused, IsADirectoryError):  # another kind of entry has the name
+                if not self.files.has(name):
+                    missing.append(name)
+        return missing
 
     def prune(self) -> None:
         """Remove the artifacts that an earlier evaluation wrote and this one did not, unless a user changed them."""
@@ -114,10 +121,13 @@ class RunData:
     def end_round(self, number: int, phases: Iterable[str], retained: Iterable[str]) -> list[str]:
         """Move the summaries and artifacts of `phases` to `round-<number>/`. Idempotent.
 
-        An artifact is copied instead if one of the `retained` phases has written it too, because these phases are not
-        evaluated again, or if a user has changed it and keeps it. Returns the artifacts that a user has changed and
-        that were moved anyway.
+        The artifacts of an inline workflow stay in place in all rounds, and are written again. An artifact is copied
+        instead if one of the `retained` phases has written it too, because these phases are not evaluated again, or if
+        a user has changed it and keeps it. Returns the artifacts that a user has changed and that were moved anyway.
         """
+        if self.summaries.inline_rounds is not None:
+            self.summaries.end_round(number, phases)
+            return []
         retained_artifacts = {
             name for summary in self.summaries.completed_summaries(retained).values() for name in summary.artifacts
         }
@@ -125,7 +135,7 @@ class RunData:
         for phase, summary in self.summaries.completed_summaries(phases).items():
             for name in summary.artifacts:
                 self.artifacts.move(name, f"round-{number}/{name}", copy=name in retained_artifacts)
-            self.summaries.end_round(phase, number)
+            self.summaries.end_round(number, [phase])
         return sorted(name for name in edited if not self.artifacts.has(name))
 
     def reset(self) -> None:
@@ -140,7 +150,7 @@ class RunData:
                 for leaf, _ in self.files.entries(folder):
                     self.artifacts.restore_from_round(f"{folder}/{leaf}", past)
         for name in (SUMMARIES, *rounds):
-            self.summaries.texts.remove(name)
+            self.summaries.remove(name)
 
     def _current_artifacts(self) -> set[str]:
         """Return the artifacts that this evaluation has written so far, including those of finished phases."""
@@ -150,30 +160,6 @@ class RunData:
         """Whether a file belongs to a run inside of this one."""
         above = [name[:at] for at, sign in enumerate(name) if sign == "/"]
         return any(self.files.is_folder(f"{folder}/.run") for folder in above)
-
-    def _is_missing(self, name: str) -> bool:
-        try:
-            return not self.files.has(name)
-        except (PathRefused, IsADirectoryError):  # another kind of entry has the name
-            return False
-
-
-class InlineRunData(RunData):
-    """The data of a workflow inside a phase. Its artifacts stay in place in all rounds, and are written again."""
-
-    def __init__(self, outer: RunData, summaries: InlineSummaries) -> None:
-        self.files, self.refusals, self.artifacts, self.state = (
-            outer.files,
-            outer.refusals,
-            outer.artifacts,
-            outer.state,
-        )
-        self.summaries = self._inline = summaries
-
-    def end_round(self, number: int, phases: Iterable[str], retained: Iterable[str]) -> list[str]:  # noqa: ARG002
-        """Remember the summaries of `phases` as the summaries of a finished round."""
-        self._inline.archive_round(number, phases)
-        return []
 
 
 def format_run_argument(folder: Path, project: Path) -> str:

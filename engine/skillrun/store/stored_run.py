@@ -1,11 +1,13 @@
-"""Protocols for stores and runs: the operations that are needed to start, resume and view a run.
+"""Interfaces of stores and runs: the operations that are needed to start, resume and view a run.
 
-`local/local_run.py` implements runs in folders, `postgres/stored_run.py` runs in a store that several machines share.
+`local/` implements runs in folders, `extensions/workers/postgres/` runs in a store that several machines share.
+`memory.py` has a lease in memory; the contract of leases is `tests/contract/test_lease.py`.
 """
 
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -15,13 +17,13 @@ from typing import Protocol, Self
 from skillrun.checker.program import Program
 from skillrun.events import Listener
 from skillrun.models.entries import ConcurrencyLimits
+from skillrun.repository.confined_folder import WriteGuard
 from skillrun.store.event_lines import Record
 from skillrun.store.files import Files
 from skillrun.store.journal import Journal
-from skillrun.store.lease import Lease
 from skillrun.store.memory import MemoryJournal
 from skillrun.store.run_data import RunData
-from skillrun.store.state import State
+from skillrun.store.state import STATE, State
 from skillrun.syntax.diagnostics import UsageError
 from skillrun.templates.functions import slug
 
@@ -29,6 +31,26 @@ from skillrun.templates.functions import slug
 def slug_from_request(request: str) -> str:
     """Return a slug made from the request. Callers append a number if the slug is taken."""
     return (slug(request)[:40].strip("-") or "run") if re.search(r"[A-Za-z0-9]", request) else "run"
+
+
+class Lease(Protocol):
+    """The right to evaluate one run.
+
+    A process has it from `hold` until the process releases the run, loses it or dies.
+    """
+
+    def hold(self) -> AbstractContextManager[WriteGuard]:
+        """Hold the run while the context lasts.
+
+        Raises SkillrunError, which names the holder, if another process holds the run. The guard raises an error if
+        another process has taken the run or, with `verify_path`, if the run has moved. The journal and the files call
+        the guard before every commit and write, and with `verify_path` before a model call.
+        """
+        ...
+
+    def is_held(self) -> bool:
+        """Whether any process holds the run now; changes nothing."""
+        ...
 
 
 class RunNotStarted(UsageError):
@@ -52,135 +74,131 @@ class Transcript(Protocol):
         ...
 
 
-class StoredRun(Protocol):
+class StoredRun(ABC):
     """One run. Opening the run does not take its lease."""
 
-    @property
-    def lease(self) -> Lease: ...
+    lease: Lease
+    folder: Path | None = None
+    """The folder of the run; None if it is not in a folder."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    @abstractmethod
+    def __exit__(self, *_: object) -> None: ...
 
     @property
+    @abstractmethod
     def name(self) -> str: ...
 
     @property
+    @abstractmethod
     def location(self) -> str:
         """The location, for messages."""
-        ...
 
-    @property
-    def folder(self) -> Path | None:
-        """The folder of the run; None if it is not in a folder."""
-        ...
-
+    @abstractmethod
     def command_argument(self, project: Path) -> str:
         """Return the argument that names the run in a command executed in `project`."""
-        ...
 
+    @abstractmethod
     def belongs_to(self, project: Path) -> bool:
         """Whether the run is stored where the project stores its runs."""
-        ...
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(self, *_: object) -> None: ...
 
     @property
     def has_state(self) -> bool:
         """Whether the run has started."""
-        ...
+        return self.files().has(STATE)
 
     @property
+    @abstractmethod
     def has_journal(self) -> bool: ...
 
+    @abstractmethod
     def check(self) -> None:
         """Raises SkillrunError if the run contains files of a kind that no run writes."""
-        ...
 
+    @abstractmethod
     def check_engine_files(self) -> None:
         """Raises SkillrunError if a started run lacks the files of the engine."""
-        ...
 
+    @abstractmethod
     def check_lease(self) -> None:
         """Raises LeaseLost if this process held the run and has lost it."""
-        ...
 
+    @abstractmethod
     def is_sealed(self, program: Program, state: State, project: Path) -> bool:
         """Whether the state was written by a run of this user or of the shared store, in this project."""
-        ...
 
+    @abstractmethod
     def sealing_key(self) -> bytes | None:
         """Return the key that seals the state; None if the store vouches for the state.
 
         Raises OSError, SkillrunError.
         """
-        ...
 
     # contents
 
-    def open_or_create_journal(self) -> Journal:
-        """Open the journal, or create it if missing."""
-        ...
+    @abstractmethod
+    def open_journal(self, *, create: bool = False) -> Journal:
+        """Open the journal, for the holder of the run. With `create`, create it if it is missing.
 
-    def open_journal(self) -> Journal:
-        """Open the journal, for the holder of the run. Raises SkillrunError if it is damaged."""
-        ...
-
-    def read_only_journal(self) -> MemoryJournal:
-        """Return the journal for reading only.
-
-        Raises SkillrunError if it is damaged, or another process holds the run.
+        Raises SkillrunError if the journal is damaged.
         """
-        ...
 
-    def journal_snapshot(self) -> MemoryJournal:
-        """Return the journal so far for reading only, even while another process holds the run.
+    @abstractmethod
+    def read_journal(self, *, while_held: bool = False) -> MemoryJournal:
+        """Return the journal so far, for reading only.
 
-        Raises SkillrunError.
+        Raises SkillrunError if it is damaged or, without `while_held`, if another process holds the run.
         """
-        ...
+
+    @abstractmethod
+    def files(self, *, shared: bool = False) -> Files:
+        """Return the files. With `shared`, other users may read new files."""
 
     def data(self, journal: Journal | None = None, *, shared: bool = False) -> RunData:
         """Return the artifacts, summaries and state. They are read-only if no journal is given."""
-        ...
+        return RunData(self.files(shared=shared), journal)
 
     def state(self) -> State:
         """Return the state in `state.md`. Raises SkillrunError."""
-        ...
+        return self.data().state.read()[0]
 
+    @abstractmethod
     def status(self, state: State) -> str:
         """Return the status from the state, or a more recent status that the store has.
 
         A run with the state `running` that no process holds is `interrupted`.
         """
-        ...
 
+    @abstractmethod
     def copy_files(self, target: Files) -> None:
         """Copy the run's files, except those of the engine. Raises SkillrunError if the files are too large."""
-        ...
 
+    @abstractmethod
     def open_transcript(self) -> Transcript:
         """Open the transcript for further events."""
-        ...
 
+    @abstractmethod
     def transcript_lines(self) -> Iterator[str]:
         """Yield the lines of the transcript so far. Raises OSError, SkillrunError."""
-        ...
 
+    @abstractmethod
     def events(self, *, follow: bool = False) -> Iterator[Record]:
         """Yield the events so far. With `follow`, continue until the run ends."""
-        ...
 
     # starting and resuming
 
+    @abstractmethod
     def rollback_on_failure(self) -> AbstractContextManager[None]:
         """Remove what starting a run has created, if that fails before the run has a state. Earlier files stay."""
-        ...
 
+    @abstractmethod
     def apply_permissions(self, *, shared: bool) -> None:
         """Make the run private to its owner or, with `shared`, readable by others.
 
         No effect in a store without owners.
         """
-        ...
 
 
 @dataclass(frozen=True)

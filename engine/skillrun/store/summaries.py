@@ -6,18 +6,145 @@ A workflow inside a phase has separate summaries: `summaries/<address of the ste
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from typing import Final
+from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Final, Literal, TypedDict
 
 from skillrun.repository.paths import PathRefused
-from skillrun.store.artifact_names import SUMMARIES
-from skillrun.store.artifacts import Refusals
+from skillrun.store.artifacts import SUMMARIES, Refusals, is_artifact_name
 from skillrun.store.files import Files, read_content, sha256_of
 from skillrun.store.frontmatter import RunFile, from_frontmatter, to_frontmatter
 from skillrun.store.journal import Journal
-from skillrun.store.summary import PastRound, Summary, read_summary
+from skillrun.store.state import MAX_ROUNDS
 from skillrun.syntax.diagnostics import SkillrunError
 from skillrun.syntax.source import MAX_BYTES
+from skillrun.types.records import Bounds, NonNegativeFloat, NonNegativeInt, field_checks
+from skillrun.types.schemas import quote_value
+
+Count = Annotated[int, Bounds(0, MAX_ROUNDS)]
+WAITING_STATUS: Final = "needs-user-input"
+"""The status of a phase that waits for the user."""
+REQUIRED_KEYS: Final = ("phase", "number", "checkpoint", "artifacts", "summary", "flags")
+"""The keys of every summary that a run writes."""
+
+
+class UsageRecord(TypedDict, total=False):
+    """The usage of a phase; see `runtime.usage_totals.UsageTotals`."""
+
+    calls: NonNegativeFloat
+    input: NonNegativeFloat
+    output: NonNegativeFloat
+    cache_read: NonNegativeFloat
+    cache_write: NonNegativeFloat
+    price: NonNegativeFloat | None
+    replayed: NonNegativeFloat
+    kept: NonNegativeFloat
+
+
+TOKENS: Final[tuple[Literal["input", "output", "cache_read", "cache_write"], ...]] = (
+    "input",
+    "output",
+    "cache_read",
+    "cache_write",
+)
+
+
+class Goto(TypedDict):
+    """The phase to go back to, and the step that decided it."""
+
+    target: str
+    step: str
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The result of a phase. A missing or invalid value in its record is replaced by the field's default."""
+
+    phase: str = ""
+    number: Count = 0
+    status: str = ""
+    round: Count = 1
+    checkpoint: str = ""
+    summary: str = ""
+    artifacts: Sequence[str] = ()
+    flags: Mapping[str, object] = field(default_factory=dict)
+    reason: str = ""
+    entry_type: str = ""
+    key_decisions: Sequence[Mapping[str, object]] = ()
+    open_questions: Sequence[Mapping[str, object]] = ()
+    risks_identified: Sequence[Mapping[str, object]] = ()
+    quality_warnings: Sequence[str] = ()
+    prompts: Mapping[str, Mapping[str, NonNegativeInt]] = field(default_factory=dict)
+    left_out: Sequence[str] = ()
+    asked: Sequence[str] = ()
+    outputs: Mapping[str, object] = field(default_factory=dict)
+    set: Mapping[str, object] = field(default_factory=dict)
+    failures: Mapping[str, Count] = field(default_factory=dict)
+    usage: UsageRecord = field(default_factory=UsageRecord)
+    goto: Goto | None = None
+    record: Mapping[str, object] = field(default_factory=dict, repr=False)
+    """The complete record of the file, with the keys that a user has added."""
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, object]) -> Summary:
+        """Create the summary of a valid record."""
+        known: Any = {key: value for key, value in record.items() if key in FIELDS}
+        return cls(**known, record=record)
+
+    def with_fields(self, **more: object) -> Summary:
+        """Return a copy with these fields."""
+        return Summary.from_record({**self.record, **more})
+
+    @property
+    def is_over(self) -> bool:
+        return self.status != WAITING_STATUS
+
+    @property
+    def missing_keys(self) -> list[str]:
+        """The required keys that the record lacks."""
+        return [key for key in REQUIRED_KEYS if self.record.get(key, "") == ""]
+
+
+@dataclass(frozen=True)
+class PastRound:
+    """A finished round: its number, and its summaries by phase."""
+
+    round: int
+    phases: Mapping[str, Summary]
+
+    def template_value(self) -> dict[str, object]:
+        """Return the value that templates see."""
+        return {"round": self.round, "phases": {name: dict(summary.record) for name, summary in self.phases.items()}}
+
+
+InvalidFields = list[tuple[tuple[str | int, ...], str]]
+"""The invalid values of a record: for each, its path of keys and item numbers, and a message."""
+
+
+def read_summary(data: Mapping[str, object]) -> tuple[Summary, InvalidFields]:
+    """Return a summary without invalid values, and the invalid values."""
+    valid: dict[str, object] = {}
+    invalid: InvalidFields = []
+    for key, value in data.items():
+        if value is None and key in FIELDS:
+            continue
+        if key == "artifacts" and isinstance(value, list):
+            valid[key] = [name for name in value if is_artifact_name(name)]
+            invalid += [
+                ((key, at), f"{quote_value(name)} is not a valid artifact name")
+                for at, name in enumerate(value)
+                if not is_artifact_name(name)
+            ]
+        elif key not in FIELDS or field_checks(Summary)[key](value):
+            valid[key] = value
+        else:
+            invalid.append(((key,), f"`{key}` has the invalid value {quote_value(value)}"))
+    return Summary.from_record(valid), invalid
+
+
+FIELDS: Final = frozenset(Summary.__dataclass_fields__) - {"record"}
+
 
 ROUND: Final = re.compile(r"round-[0-9]+")
 
@@ -27,85 +154,38 @@ def past_round_folders(files: Files) -> list[str]:
     return [name for name, kind in files.entries() if kind == "folder" and ROUND.fullmatch(name)]
 
 
-class SummaryFiles:
-    """Summaries, keyed by file name: their contents, and whether the run wrote them.
+class Summaries:
+    """The summaries of a run by phase.
 
     The `summary` records of the journal list the texts that the run has written.
     """
 
     def __init__(self, files: Files, journal: Journal | None, refusals: Refusals) -> None:
-        self.files, self._journal, self._refusals = files, journal, refusals
-        self._read: dict[str, Summary] = {}
-        self._written: dict[str, set[str]] = {}  # hashes
+        self.folder = SUMMARIES
+        self.inline_rounds: list[PastRound] | None = None
+        """The finished rounds of a workflow inside a phase, which are kept only in memory."""
+        self._files, self._journal, self._refusals = files, journal, refusals
+        self._read: dict[str, Summary] = {}  # keyed by file name
+        self._written: dict[str, set[str]] = {}  # hashes, keyed by file name
         for entry in journal.entries("summary") if journal is not None else ():
             self._written.setdefault(entry.address, set()).add(entry.fingerprint)
 
-    def summary(self, name: str) -> Summary:
-        """Return a summary without its invalid values, which are reported."""
-        if name not in self._read:
-            file = RunFile.read(self.files.path / name, self.files.read(name, MAX_BYTES))
-            self._read[name], invalid_fields = read_summary(file.data)
-            for path, text in invalid_fields:
-                place = file.span_of(*path)
-                self._refusals.refuse(f"{name}:{place.line}:{place.column}: {text}")
-        return self._read[name]
-
-    async def put(self, name: str, text: str) -> None:
-        """Write a summary. Its hash is recorded first, so that a later edit is noticed."""
-        written_hashes, new = self._written.setdefault(name, set()), sha256_of(text)
-        if new not in written_hashes:
-            written_hashes.add(new)
-            if self._journal is not None:
-                await self._journal.record("summary", name, new, {})
-        content = read_content(self.files, name)
-        if content is None or sha256_of(content) != new:
-            self.files.write(name, text)
-            self._read.pop(name, None)
-
-    def move(self, name: str, target: str) -> None:
-        self.files.move(name, target)
-        self._read.pop(name, None)
-        self._read.pop(target, None)
-
-    def remove(self, name: str) -> None:
-        """Remove a summary, or a folder with all that is in it."""
-        if self.files.is_taken(name):
-            self.files.remove(name)
-        self._read = {file: read for file, read in self._read.items() if not f"{file}/".startswith(f"{name}/")}
-
-    def refuse(self, line: str) -> None:
-        self._refusals.refuse(line)
-
-    def list_edited(self, folder: str = "") -> list[str]:
-        """Return the summaries in `folder` whose current text the run has never written.
-
-        Without `folder`, check this round.
-        """
-        return [place for name in self._written if self.is_edited(name, place := f"{folder}{name}")]
-
-    def is_edited(self, name: str, place: str = "") -> bool:
-        written_hashes = self._written.get(name)
-        try:
-            content = read_content(self.files, place or name) if written_hashes is not None else None
-        except PathRefused:  # reported when it is read
-            return False
-        return written_hashes is not None and content is not None and sha256_of(content) not in written_hashes
-
-
-class Summaries:
-    """The summaries of a run by phase."""
-
-    def __init__(self, texts: SummaryFiles, folder: str = SUMMARIES) -> None:
-        self.texts, self._folder = texts, folder
+    def inline(self, address: str) -> Summaries:
+        """Return the summaries of the workflow that the step at `address` runs. They are empty at first."""
+        inner = copy(self)
+        inner.folder, inner.inline_rounds = f"{SUMMARIES}/{address.replace('/', '.')}", []
+        for name in self._files.matching(f"{inner.folder}/*.md"):
+            self.remove(name)
+        return inner
 
     def file_name(self, phase: str) -> str:
         """Return the name of the summary file of a phase."""
-        return f"{self._folder}/{phase}.md"
+        return f"{self.folder}/{phase}.md"
 
     def find(self, phase: str) -> Summary | None:
         """Return the record of a finished or waiting phase. Raises SkillrunError if the file is invalid."""
         name = self.file_name(phase)
-        return self.texts.summary(name) if self.texts.files.has(name) else None
+        return self._read_file(name) if self._files.has(name) else None
 
     def find_completed(self, phase: str) -> Summary | None:
         """Return the record of a finished phase."""
@@ -117,7 +197,7 @@ class Summaries:
         try:
             return self.find(phase)
         except SkillrunError as error:
-            self.texts.refuse(error.message)
+            self._refusals.refuse(error.message)
             return None
 
     def completed_summaries(self, phases: Iterable[str]) -> dict[str, Summary]:
@@ -126,18 +206,18 @@ class Summaries:
 
     def phases(self) -> list[str]:
         """Return the phases that have a summary in this round, sorted."""
-        return [_stem(name) for name in self.texts.files.matching(f"{self._folder}/*.md")]
+        return [_stem(name) for name in self._files.matching(f"{self.folder}/*.md")]
 
     def history(self, rounds: int) -> list[PastRound]:
         """Return the summaries of finished rounds, oldest first."""
+        if self.inline_rounds is not None:
+            return self.inline_rounds
         past = []
         for number in range(1, rounds):
-            names = self.texts.files.matching(f"round-{number}/{SUMMARIES}/*.md")
-            records = {_stem(name): self.texts.summary(name).record for name in names}
-            phases = {
-                phase: Summary.from_record({"round": number, "phase": phase, **record})
-                for phase, record in records.items()
-            }
+            phases = {}
+            for name in self._files.matching(f"round-{number}/{SUMMARIES}/*.md"):
+                record = {"round": number, "phase": _stem(name), **self._read_file(name).record}
+                phases[_stem(name)] = Summary.from_record(record)
             past.append(PastRound(number, phases))
         return past
 
@@ -148,67 +228,100 @@ class Summaries:
 
     def artifacts(self) -> set[str]:
         """Return the artifacts that this round's summaries name, including those of workflows inside phases."""
-        names = self.texts.files.matching(f"{SUMMARIES}/**/*.md")
-        return {artifact for name in names for artifact in self.texts.summary(name).artifacts}
+        names = self._files.matching(f"{SUMMARIES}/**/*.md")
+        return {artifact for name in names for artifact in self._read_file(name).artifacts}
 
     async def put(self, phase: str, summary: Summary) -> None:
         """Write the record of a phase."""
         body = f"# {phase}\n\n{summary.summary}".rstrip() + "\n"
-        await self.texts.put(self.file_name(phase), to_frontmatter(summary.record, body))
+        await self._write_file(self.file_name(phase), to_frontmatter(summary.record, body))
 
     def quarantine(self, phase: str) -> None:
         """Rename an invalid summary, so that nothing reads it."""
-        self.texts.move(self.file_name(phase), f"{self.file_name(phase)}.invalid")
+        self._move_file(self.file_name(phase), f"{self.file_name(phase)}.invalid")
 
     async def rename(self, new_names: Mapping[str, str]) -> None:
         """Rename the summaries of all rounds to the current names of their phases."""
-        files = self.texts.files
+        files = self._files
         for folder in (SUMMARIES, *(f"{past}/{SUMMARIES}" for past in past_round_folders(files))):
             for old, new in new_names.items():
                 name, renamed = f"{folder}/{old}.md", f"{folder}/{new}.md"
                 if files.has(name) and not files.has(renamed):
                     data, body = from_frontmatter(files.path / name, files.read(name, MAX_BYTES))
-                    await self.texts.put(renamed, to_frontmatter({**data, "phase": new}, body))
-                    self.texts.remove(name)
+                    await self._write_file(renamed, to_frontmatter({**data, "phase": new}, body))
+                    self.remove(name)
 
-    def end_round(self, phase: str, number: int) -> None:
-        """Move the summary of a phase to a finished round."""
-        self.texts.move(self.file_name(phase), f"round-{number}/{self.file_name(phase)}")
+    def end_round(self, number: int, phases: Iterable[str]) -> None:
+        """Make the summaries of `phases` those of a finished round."""
+        moving = self.completed_summaries(phases)
+        for phase in moving:
+            name = self.file_name(phase)
+            if self.inline_rounds is None:
+                self._move_file(name, f"round-{number}/{name}")
+            else:
+                self.remove(name)
+        if self.inline_rounds is not None:
+            self.inline_rounds.append(PastRound(number, moving))
+
+    def remove(self, name: str) -> None:
+        """Remove the file of a summary, or a folder with all that is in it."""
+        if self._files.is_taken(name):
+            self._files.remove(name)
+        for file in [file for file in self._read if f"{file}/".startswith(f"{name}/")]:
+            del self._read[file]
 
     def is_edited(self, phase: str) -> bool:
         """Whether the summary of a phase differs from what the run wrote."""
-        return self.texts.is_edited(self.file_name(phase))
+        name = self.file_name(phase)
+        return self._is_edited(name, name)
 
     def list_edited(self) -> list[str]:
         """Return the summaries of all rounds whose current text the run has never written."""
-        return [*self.texts.list_edited(), *self.list_edited_in_past_rounds()]
+        return [*(name for name in self._written if self._is_edited(name, name)), *self.list_edited_in_past_rounds()]
 
     def list_edited_in_past_rounds(self) -> list[str]:
         """Return the edited summaries of finished rounds."""
-        return [name for past in past_round_folders(self.texts.files) for name in self.texts.list_edited(f"{past}/")]
+        places = ((name, f"{past}/{name}") for past in past_round_folders(self._files) for name in self._written)
+        return [place for name, place in places if self._is_edited(name, place)]
 
+    # files, by name
 
-class InlineSummaries(Summaries):
-    """The summaries of a workflow inside a phase.
+    def _read_file(self, name: str) -> Summary:
+        """Return a summary without its invalid values, which are reported."""
+        if name not in self._read:
+            file = RunFile.read(self._files.path / name, self._files.read(name, MAX_BYTES))
+            self._read[name], invalid_fields = read_summary(file.data)
+            for path, text in invalid_fields:
+                place = file.span_of(*path)
+                self._refusals.refuse(f"{name}:{place.line}:{place.column}: {text}")
+        return self._read[name]
 
-    They are empty at first, and finished rounds are kept only in memory.
-    """
+    async def _write_file(self, name: str, text: str) -> None:
+        """Write a summary. Its hash is recorded first, so that a later edit is noticed."""
+        written_hashes, new = self._written.setdefault(name, set()), sha256_of(text)
+        if new not in written_hashes:
+            written_hashes.add(new)
+            if self._journal is not None:
+                await self._journal.record("summary", name, new, {})
+        content = read_content(self._files, name)
+        if content is None or sha256_of(content) != new:
+            self._files.write(name, text)
+            self._read.pop(name, None)
 
-    def __init__(self, texts: SummaryFiles, address: str) -> None:
-        super().__init__(texts, f"{SUMMARIES}/{address.replace('/', '.')}")
-        self._over: list[PastRound] = []
-        for name in texts.files.matching(f"{self._folder}/*.md"):
-            texts.remove(name)
+    def _move_file(self, name: str, target: str) -> None:
+        self._files.move(name, target)
+        self._read.pop(name, None)
+        self._read.pop(target, None)
 
-    def history(self, rounds: int) -> list[PastRound]:  # noqa: ARG002 (returns all finished rounds)
-        return self._over
-
-    def archive_round(self, number: int, phases: Iterable[str]) -> None:
-        """Remember the summaries of `phases` as the summaries of a finished round, and remove their files."""
-        moving = self.completed_summaries(phases)
-        self._over.append(PastRound(number, moving))
-        for phase in moving:
-            self.texts.remove(self.file_name(phase))
+    def _is_edited(self, name: str, place: str) -> bool:
+        """Whether the file at `place` differs from each text that the run wrote as `name`."""
+        if name not in self._written:
+            return False
+        try:
+            content = read_content(self._files, place)
+        except PathRefused:  # reported when it is read
+            return False
+        return content is not None and sha256_of(content) not in self._written[name]
 
 
 def _stem(name: str) -> str:

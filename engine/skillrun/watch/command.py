@@ -150,7 +150,7 @@ async def _watch_run(request: RunRequest, dev_options: DevOptions) -> int:
     with ExitStack() as opened:
         opened.enter_context(folder.lease.hold())
         opened.enter_context(watch_files([root.path for root in program.library.roots], changes))
-        journal = folder.open_or_create_journal()
+        journal = folder.open_journal(create=True)
         opened.callback(journal.close)
         calls = InFlightCalls(request.loaded.open_gateway(request.script, Output(request.json).note), journal)
         has_keys = not request.json and sys.stdin.isatty() and sys.stdout.isatty()

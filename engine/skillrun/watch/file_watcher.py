@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from skillrun.library.roots import FOLDERS
-from skillrun.store.artifact_names import SUMMARIES
+from skillrun.store.artifacts import SUMMARIES
 from skillrun.store.state import STATE
 
 BURST_SECONDS: Final = 0.005  # seconds to wait for another change after a save

@@ -23,7 +23,7 @@ from skillrun.cli.answers import PartialAnswers, answer_in_terminal
 from skillrun.cli.editing import edit_file
 from skillrun.cli.formatting import count_noun, format_duration
 from skillrun.runtime.run import Rerun
-from skillrun.store.inbox import pending_questions
+from skillrun.store.run_history import read_history
 from skillrun.syntax.diagnostics import SkillrunError
 from skillrun.watch.session import DevSession
 from skillrun.watch.status_bar import StatusBar
@@ -192,7 +192,7 @@ class KeyboardSession(DevSession):
 
     async def _start_answering(self) -> None:
         if self.cycle.current_task is not None:
-            self.waiting = pending_questions(self.events)
+            self.waiting = read_history(self.events).waiting
         if not self.waiting:
             self.out.line("no questions are waiting")
             return

@@ -25,7 +25,8 @@ from skillrun.events import Asked, Event, RunStarted, Said
 from skillrun.library.library import Library
 from skillrun.questions.responder import InteractiveResponder, open_responder
 from skillrun.runtime.run import Rerun, Session
-from skillrun.store.inbox import AnswerInbox, PendingQuestions, pending_questions
+from skillrun.store.inbox import AnswerInbox, PendingQuestions
+from skillrun.store.run_history import read_history
 from skillrun.syntax.diagnostics import SkillrunError
 from skillrun.watch.cost_preview import CostPreview, CostThreshold, preview_cost
 from skillrun.watch.file_watcher import SETTLE_SECONDS, ChangedFiles, FileStamps, read_file_stamps
@@ -286,7 +287,7 @@ class DevSession:
                 self.out.line(line)
             self.out.data(evaluation_data(evaluation))
         self.folder.check_lease()  # ends the session if the lease is lost
-        self.waiting = pending_questions(self.events)
+        self.waiting = read_history(self.events).waiting
         self._stamps = read_file_stamps(self.folder.path)
         self._moving = None
         self.print_watching()
@@ -326,7 +327,7 @@ class DevSession:
     async def check_run_folder(self) -> None:
         """Start an evaluation if an answer arrived, a form was filled in, or files were added."""
         if self.cycle.current_task is not None:
-            self.waiting = pending_questions(self.events)
+            self.waiting = read_history(self.events).waiting
         answered = {each.address for each in self.waiting if self.inbox.has(each.address, each.fingerprint)}
         new, self._left = answered - self._left, answered
         if new:

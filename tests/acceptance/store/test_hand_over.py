@@ -20,7 +20,7 @@ from skillrun.extensions.workers.postgres.lease import PostgresLease, RunUnavail
 from skillrun.extensions.workers.postgres.queue import DueRun
 from skillrun.extensions.workers.postgres.row import RunRow
 from skillrun.extensions.workers.worker import Worker
-from skillrun.store.lease import LeaseLost
+from skillrun.store.files import LeaseLost
 from skillrun.store.outcome import Outcome
 from skillrun.syntax.diagnostics import SkillrunError
 from tests.acceptance.conftest import Call, Make

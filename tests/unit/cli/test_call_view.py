@@ -6,7 +6,7 @@ import pytest
 
 from skillrun.cli.call_view import conversation_lines
 from skillrun.models.messages import Block, Message, Reply, Request, Usage
-from skillrun.store.conversations import Conversation, ConversationTurn
+from skillrun.store.run_view import Conversation, ConversationTurn
 
 
 @pytest.mark.row("A2")

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from skillrun.cli.times import RunTimes, format_run_times
+from skillrun.cli.formatting import format_run_times
+from skillrun.store.run_history import RunTimes
 
 
 def run_times(*events: tuple[float, str, str]) -> RunTimes:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from skillrun.repository.confined_folder import ConfinedFolder, entries
 from skillrun.repository.paths import PathRefused
-from skillrun.store.local.atomic import write_atomic
+from skillrun.store.local.local_files import write_atomic
 
 SECRET = b"secret"
 

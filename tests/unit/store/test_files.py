@@ -12,12 +12,12 @@ import pytest
 from skillrun.repository.confined_folder import ConfinedFolder
 from skillrun.store import checkpoints
 from skillrun.store.files import sha256_of
-from skillrun.store.local.atomic import remove_leftovers, write_atomic
+from skillrun.store.local.local_files import remove_leftovers, write_atomic
 
 PROGRAM = """
 import sys
 from pathlib import Path
-from skillrun.store.local.atomic import write_atomic
+from skillrun.store.local.local_files import write_atomic
 from skillrun.repository.confined_folder import ConfinedFolder
 write_atomic(ConfinedFolder(Path(sys.argv[1])), "a.md", "new")
 """

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from skillrun.store.local.local_files import open_run_data
-from skillrun.store.local.local_store import reserve_run_name
+from skillrun.store.local.local_store import LocalStore
 from skillrun.syntax.diagnostics import SkillrunError
 
 SUMMARY = "---\nphase: one\nstatus: completed\nartifacts: ['../mine.md']\n---\n"
@@ -49,7 +49,7 @@ def test_a_full_disk_leaves_no_runs_folder_without_its_gitignore(
     with monkeypatch.context() as patched:
         patched.setattr(Path, "write_text", fail)
         with pytest.raises(OSError, match="No space"):
-            reserve_run_name(tmp_path / "runs", "Ada")
+            LocalStore(tmp_path / "runs").reserve_name("Ada")
     assert not (tmp_path / "runs").exists()
-    assert reserve_run_name(tmp_path / "runs", "Ada") == "ada"
+    assert LocalStore(tmp_path / "runs").reserve_name("Ada") == "ada"
     assert (tmp_path / "runs" / ".gitignore").is_file()

@@ -22,7 +22,7 @@ from skillrun.store.local.journal import SqliteJournal
 from skillrun.store.local.local_files import LocalFiles, open_run_data
 from skillrun.store.local.transcript import LocalTranscript
 from skillrun.store.state import State
-from skillrun.store.summary import Summary
+from skillrun.store.summaries import Summary
 from skillrun.syntax.sanitizing import sanitize
 
 SPECIAL_CODES = [

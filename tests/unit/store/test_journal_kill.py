@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from skillrun.repository.confined_folder import ConfinedFolder
-from skillrun.store.local.atomic import remove_leftovers
 from skillrun.store.local.journal import SqliteJournal
+from skillrun.store.local.local_files import remove_leftovers
 
 ALL_POINTS = "SKILLRUN_CRASH_ALL" in os.environ  # every third point by default
 PROGRAM = """

@@ -27,7 +27,7 @@ from bench.records import pydantic_models
 from skillrun.store.journal import KINDS
 from skillrun.store.journal_bodies import BODIES
 from skillrun.store.state import State
-from skillrun.store.summary import Summary
+from skillrun.store.summaries import Summary
 from skillrun.types.records import (
     Bounds,
     NonNegativeFloat,

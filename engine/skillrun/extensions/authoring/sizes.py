@@ -61,7 +61,7 @@ def sizes(runs: tuple[str, ...], folder: Path, json: bool) -> int:
     out = Output(json)
     with ExitStack() as stack:
         stored = [options.open_run(run, folder) for run in runs]
-        by_step = measure_sizes([stack.enter_context(closing(run.read_only_journal())) for run in stored])
+        by_step = measure_sizes([stack.enter_context(closing(run.read_journal())) for run in stored])
     out.line(f"# Medians of {', '.join(run.name for run in stored)}.")
     out.line("steps:" if by_step else "steps: {}")
     for step, size in by_step.items():

@@ -9,14 +9,13 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from skillrun.cli.call_selection import RunCalls
-from skillrun.cli.call_view import conversation_usage, prompt_parts, status_text
+from skillrun.cli.call_view import prompt_parts, status_text
 from skillrun.cli.differences import text_difference
 from skillrun.definitions.definitions import strip_markers
 from skillrun.extensions.report.report_data import ReportDocument
 from skillrun.extensions.report.run_pairs import CallPair, pair_versions
 from skillrun.models.messages import Request, Usage
-from skillrun.store.conversations import PER_ROUND_SUFFIX, Conversation, ConversationTurn, ToolUse
+from skillrun.store.run_view import PER_ROUND_SUFFIX, Conversation, ConversationTurn, RunCalls, ToolUse
 from skillrun.structured_output.values import parse_reply
 
 COLOURS: Final = 8
@@ -132,7 +131,7 @@ class ReportCalls:
         for changes in self._changes.values():
             for title, lines in changes:
                 self.shared.count_difference(f"{title}, what changed", lines)
-        rounds = Counter((each.path, each.attempt, round_of(each)) for each in calls.conversations)
+        rounds = Counter((each.path, each.attempt, each.round) for each in calls.conversations)
         self._multi_version_keys = {key for key, number in rounds.items() if number > 1}
         for each in calls.conversations:
             self.shared.count((part["part"], part["text"]) for part in prompt_parts(each.first.request))
@@ -169,19 +168,14 @@ class ReportCalls:
         steps: dict[str, dict[str, list[CallView]]] = {}
         for view in self.views:
             each = view.conversation
-            if each.phase == phase and round_of(each) == number:
+            if each.phase == phase and each.round == number:
                 first, *inner = [PER_ROUND_SUFFIX.sub("", segment) for segment in each.steps] or [""]
                 steps.setdefault(_format_address(first), {}).setdefault(_format_address("/".join(inner)), []).append(
                     view
                 )
         return [StepView(name, list(turns.items())) for name, turns in steps.items()]
 
-    @staticmethod
-    def round_of(view: CallView) -> int:
-        return round_of(view.conversation)
-
     def _build_call_view(self, number: int, conversation: Conversation) -> CallView:
-        usage, price = conversation_usage(conversation)
         turns = [self._turn(turn) for turn in conversation.turns]
         last = conversation.last
         text = last.reply.text if last.reply is not None else ""
@@ -194,8 +188,8 @@ class ReportCalls:
             self.letters_of(conversation.member),
             status_text(last, is_held=self._calls.is_held),
             last.reply is not None,
-            usage,
-            price,
+            conversation.usage,
+            conversation.price,
             sum(turn.seconds for turn in turns),
             _preview(text, turns[-1].value),
             last.reply is not None and len(text) <= MAX_UNFOLDED_CHARS and len(turns) == 1,
@@ -207,7 +201,7 @@ class ReportCalls:
 
     def _note(self, conversation: Conversation) -> str:
         attempt = f"attempt {conversation.attempt}" if conversation.attempt > 1 else ""
-        key = (conversation.path, conversation.attempt, round_of(conversation))
+        key = (conversation.path, conversation.attempt, conversation.round)
         version = f"prompt {conversation.version} of {conversation.versions}" if key in self._multi_version_keys else ""
         return ", ".join(filter(None, (attempt, version)))
 
@@ -258,15 +252,6 @@ class ReportCalls:
         return ToolView(
             use.call.name, use.call.arguments, PartView(use.call.name, 0, "" if anchor else use.result, anchor)
         )
-
-
-def round_of(conversation: Conversation) -> int:
-    """Return the round of the run in which a conversation started.
-
-    In an inline workflow, `2.1` is round 1 of the inline workflow in round 2 of the run.
-    """
-    first = conversation.first.round.partition(".")[0]
-    return int(first) if first.isdecimal() else 1
 
 
 def _pairs(conversations: Sequence[Conversation]) -> Iterator[CallPair]:

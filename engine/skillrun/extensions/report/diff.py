@@ -10,8 +10,7 @@ from typing import Any, Final
 import click
 
 from skillrun.cli import completion, options
-from skillrun.cli.call_selection import CallSelector, RunCalls, read_run_calls, select_calls
-from skillrun.cli.call_view import call_label, call_path
+from skillrun.cli.call_view import CallSelector, call_label, call_path, select_calls
 from skillrun.cli.differences import field_lines, truncate_lines
 from skillrun.cli.formatting import count_noun, format_price, format_table
 from skillrun.cli.output import Output
@@ -24,7 +23,7 @@ from skillrun.extensions.report.run_pairs import (
     pair_runs,
     pair_versions,
 )
-from skillrun.store.conversations import Conversation
+from skillrun.store.run_view import Conversation, RunCalls, RunView
 from skillrun.store.stored_run import StoredRun
 from skillrun.syntax.diagnostics import UsageError
 
@@ -170,13 +169,14 @@ class RunDifference:
 
 def _compare_runs(run: str, names: list[str], runs: Path, version: int) -> RunDifference:
     """Resolve the arguments after RUN, and compare the runs or versions. Raises UsageError."""
-    first = options.open_run(run, runs)
-    before = read_run_calls(first)
-    second = _open_second_run(names, before, runs) if names else first
-    if second is None or second.location == first.location:
+    first = RunView(options.open_run(run, runs))
+    before = first.calls
+    second = _open_second_run(names, before, runs) if names else first.run
+    if second is None or second.location == first.run.location:
         selector = _parse_selector(names if second is None else names[1:])
-        return _compare_versions(before, first, run, selector, version)
-    after, selector = read_run_calls(second), _parse_selector(names[1:])
+        return _compare_versions(first, run, selector, version)
+    other = RunView(second)
+    after, selector = other.calls, _parse_selector(names[1:])
     calls_by_run = [_select_latest_calls(calls, selector, version) for calls in (before, after)]
     if selector.phase and not any(calls_by_run):
         select_calls(after, selector)  # raises an error that lists the available calls
@@ -187,7 +187,7 @@ def _compare_runs(run: str, names: list[str], runs: Path, version: int) -> RunDi
             f"the runs are of different workflows ({', '.join(sorted(workflows))}): calls are paired by phase and step"
         )
     with_artifacts = not (selector.step or version)  # steps have no artifacts, and `--version` counts prompts
-    artifacts = pair_artifacts((first, second), selector.phase.partition("/")[0]) if with_artifacts else []
+    artifacts = pair_artifacts((first, other), selector.phase.partition("/")[0]) if with_artifacts else []
     sides = (before.name, after.name) if before.name != after.name else (run, names[0])
     pairs = pair_runs(*calls_by_run)
     command_arguments = f"{run} {names[0]}"
@@ -269,11 +269,10 @@ def _select_latest_calls(calls: RunCalls, selector: CallSelector, version: int =
     return [each for each in versions if each.version == min(version, each.versions)]
 
 
-def _compare_versions(
-    calls: RunCalls, run: StoredRun, command_arguments: str, selector: CallSelector, version: int
-) -> RunDifference:
+def _compare_versions(view: RunView, command_arguments: str, selector: CallSelector, version: int) -> RunDifference:
     """Compare the last prompts and artifacts of a run with earlier versions. Raises UsageError without any."""
-    artifacts = pair_artifact_versions(run, selector.phase.partition("/")[0], version) if not selector.step else []
+    calls = view.calls
+    artifacts = pair_artifact_versions(view, selector.phase.partition("/")[0], version) if not selector.step else []
     latest = _select_latest_calls(calls, selector)
     if selector.phase and not (latest or artifacts):
         select_calls(calls, selector)  # raises an error that lists the available calls

@@ -81,7 +81,7 @@ def render_page(data: ReportData, *, now: datetime | None = None) -> str:
     style = (TEMPLATES / "report.css").read_text(encoding="utf-8")
     digest = base64.b64encode(sha256(style.encode()).digest()).decode()
     environment = _environment(MarkdownRenderer(anchors))
-    moment = now.timestamp() if data.is_held else data.timeline.last_event_at
+    moment = now.timestamp() if data.is_held else data.history.times.last
     most = max((each.usage.get("input", 0) + each.usage.get("output", 0) for each in phases), default=0)
     request = _main_input(data.summary)
     template = environment.get_template("report.html")
@@ -102,11 +102,11 @@ def render_page(data: ReportData, *, now: datetime | None = None) -> str:
         "calls": calls,
         "phases": phases,
         "phase_anchors": {(each.name, each.round): each.anchor for each in phases},
-        "timeline": build_timeline_chart(data.timeline.spans, moment),
+        "timeline": build_timeline_chart(data.history.spans, moment),
         "bars": [(each, token_bar(each.usage, most)) for each in phases if each.usage.get("calls")],
         "courses": build_output_trends(data.summary["phases"]),
-        "waiting": [each for each in data.timeline.exchanges if each.answer is None],
-        "answered": [each for each in data.timeline.exchanges if each.answer is not None],
+        "waiting": [each for each in data.history.exchanges if each.answer is None],
+        "answered": [each for each in data.history.exchanges if each.answer is not None],
         "changed": [each for each in data.documents if each.changes],
     }
     page = ""
@@ -158,7 +158,7 @@ def _phase_views(data: ReportData, calls: ReportCalls) -> list[PhaseView]:
     """Return every phase of every round. A phase that made calls is included even if it has no record."""
     records = {(phase["phase"], phase["round"]): phase for phase in data.summary["phases"]}
     for call in calls.views:
-        key = (call.conversation.phase, calls.round_of(call))
+        key = (call.conversation.phase, call.conversation.round)
         records.setdefault(
             key, {"status": "", "outputs": {}, "usage": {}, "reason": "", "warnings": [], "artifacts": []}
         )

@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 from skillrun.extensions.report.call_views import CallView, StepView
-from skillrun.extensions.report.timeline import CallSpan
+from skillrun.store.run_history import CallSpan
 
 MIN_BAR_WIDTH: Final = 0.6  # per cent
 PAUSE_WIDTH: Final = 2.0  # per cent

@@ -5,21 +5,19 @@ The report shows all readable parts; `doubts` lists the unreadable ones.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, Final
 
-from skillrun.cli.call_selection import RunCalls, read_run_calls
 from skillrun.cli.differences import text_difference
 from skillrun.cli.loading import open_library
 from skillrun.cli.run_summary import summarize_run
 from skillrun.definitions.definitions import Workflow
-from skillrun.extensions.report.timeline import RunTimeline, build_timeline
 from skillrun.store.event_lines import Record
-from skillrun.store.run_data import RunData
+from skillrun.store.run_history import RunHistory
+from skillrun.store.run_view import RunCalls, RunView
 from skillrun.store.stored_run import StoredRun
 from skillrun.syntax.diagnostics import SkillrunError
 from skillrun.templates.expressions import RenderError
@@ -86,7 +84,7 @@ class ReportData:
 
     summary: Record
     calls: RunCalls
-    timeline: RunTimeline
+    history: RunHistory
     documents: Sequence[ReportDocument]
     is_held: bool
     is_shared: bool
@@ -102,24 +100,22 @@ class ReportData:
 
 def collect_report_data(run: StoredRun) -> ReportData:
     """Return the data of a run. Raises SkillrunError if the run's state cannot be read."""
-    summary = summarize_run(run)
+    view = RunView(run)
+    summary = summarize_run(view)
     doubts = []
     try:
-        calls = read_run_calls(run)
+        calls = view.calls
     except (SkillrunError, PermissionError) as error:
         why = OWNER_ONLY
         if isinstance(error, SkillrunError):
             why = f"{error.message}. {error.next_step}".rstrip(" .")
         doubts.append(f"the run's prompts and replies cannot be shown: {why}")
-        calls = RunCalls(
-            summary["run"], [], [phase["phase"] for phase in summary["phases"]], is_held=False, notes=[], dropped={}
-        )
+        calls = RunCalls(summary["run"], phases=[phase["phase"] for phase in summary["phases"]])
     can_read_lease = OWNER_ONLY not in summary.get("journal", "")  # only the owner can read the lease of a private run
     is_held = summary["status"] == "running" or (can_read_lease and run.lease.is_held())
-    timeline = build_timeline(run.events())
-    documents = _documents(run, summary, _deliverable_names(summary))
+    documents = _documents(view, summary, _deliverable_names(summary))
     is_shared = run.state().share
-    return ReportData(summary, calls, timeline, documents, is_held, is_shared, [*doubts, *calls.notes])
+    return ReportData(summary, calls, view.history, documents, is_held, is_shared, [*doubts, *calls.notes])
 
 
 def _deliverable_names(summary: Record) -> list[str]:
@@ -133,26 +129,20 @@ def _deliverable_names(summary: Record) -> list[str]:
     return list_deliverables(workflow, summary["inputs"], summary["artifacts"]) if workflow is not None else []
 
 
-def _documents(run: StoredRun, summary: Record, deliverables: Sequence[str]) -> list[ReportDocument]:
+def _documents(view: RunView, summary: Record, deliverables: Sequence[str]) -> list[ReportDocument]:
     """Return the readable artifacts, in the order in which they were written."""
-    with ExitStack() as stack:
-        try:
-            store = run.data(stack.enter_context(closing(run.journal_snapshot())) if run.has_journal else None)
-        except (SkillrunError, PermissionError):
-            store = run.data()
-        edited = set(summary.get("changed_by_hand", ()))
-        documents = []
-        for name in summary["artifacts"]:
-            text = store.artifacts.text(name)
-            if text is not None:
-                order = deliverables.index(name) + 1 if name in deliverables else 0
-                earlier_versions = _earlier_versions(store, name, range(1, summary["round"]))
-                documents.append(
-                    ReportDocument(name, text[:MAX_DOCUMENT_CHARS], order, name in edited, earlier_versions)
-                )
+    try:
+        store = view.data
+    except (SkillrunError, PermissionError):
+        store = view.run.data()
+    edited = set(summary.get("changed_by_hand", ()))
+    documents = []
+    for name in summary["artifacts"]:
+        text = store.artifacts.text(name)
+        if text is None:
+            continue
+        order = deliverables.index(name) + 1 if name in deliverables else 0
+        versions = ((number, store.artifacts.text(name, number)) for number in range(1, summary["round"]))
+        earlier_versions = {number: earlier for number, earlier in versions if earlier is not None}
+        documents.append(ReportDocument(name, text[:MAX_DOCUMENT_CHARS], order, name in edited, earlier_versions))
     return documents
-
-
-def _earlier_versions(store: RunData, name: str, rounds: Iterable[int]) -> dict[int, str]:
-    texts = ((number, store.artifacts.text(name, number)) for number in rounds)
-    return {number: text for number, text in texts if text is not None}

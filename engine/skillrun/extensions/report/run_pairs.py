@@ -5,16 +5,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
-from skillrun.cli.call_view import conversation_usage, titled_blocks
+from skillrun.cli.call_view import titled_blocks
 from skillrun.cli.differences import FieldDifference, text_difference, value_differences
-from skillrun.store.conversations import Conversation
 from skillrun.store.run_data import RunData
-from skillrun.store.stored_run import StoredRun
+from skillrun.store.run_view import Conversation, RunView
 from skillrun.structured_output.values import parse_reply
 
 SAME: Final = "same"
@@ -180,40 +178,33 @@ class ArtifactPair:
         return text_difference(self.before or "", self.after or "")
 
 
-def pair_artifacts(runs: Sequence[StoredRun], phase: str = "") -> list[ArtifactPair]:
+def pair_artifacts(views: Sequence[RunView], phase: str = "") -> list[ArtifactPair]:
     """Pair the same-named artifacts of two runs, either all of them or only those of one phase.
 
     Raises SkillrunError.
     """
-    texts = [_artifact_texts(run, phase) for run in runs]
-    names = sorted({name for each in texts for name in each})
+    texts: list[dict[str, str | None]] = [
+        {name: view.data.artifacts.text(name) for name in _artifact_names(view.data, phase)} for view in views
+    ]
+    names = sorted({name for each in texts for name, text in each.items() if text is not None})
     return [ArtifactPair(name, *(each.get(name) for each in texts)) for name in names]
 
 
-def pair_artifact_versions(run: StoredRun, phase: str = "", version: int = 0) -> list[ArtifactPair]:
+def pair_artifact_versions(view: RunView, phase: str = "", version: int = 0) -> list[ArtifactPair]:
     """Pair the last version of each artifact with version `version`, or with the previous version if it is 0.
 
     Covers either all artifacts or only those of one phase. Artifacts with only one version are left out. Artifacts of
     old runs are left out too, because old runs recorded no texts. Raises SkillrunError.
     """
     written: dict[str, list[str]] = {}
-    with closing(run.journal_snapshot()) as journal:
-        names = _artifact_names(run.data(journal), phase)
-        for entry in journal.entries("wrote"):
-            text = entry.body.get("text")
-            if entry.address in names and text is not None and written.get(entry.address, [])[-1:] != [text]:
-                written.setdefault(entry.address, []).append(text)
+    names = _artifact_names(view.data, phase)
+    for entry in view.journal.entries("wrote"):
+        text = entry.body.get("text")
+        if entry.address in names and text is not None and written.get(entry.address, [])[-1:] != [text]:
+            written.setdefault(entry.address, []).append(text)
     at = version - 1 if version else -2
     texts_by_name = {name: texts for name, texts in sorted(written.items()) if max(version, 1) < len(texts)}
     return [ArtifactPair(name, texts[at], texts[-1]) for name, texts in texts_by_name.items()]
-
-
-def _artifact_texts(run: StoredRun, phase: str) -> dict[str, str]:
-    with closing(run.journal_snapshot()) as journal:
-        store = run.data(journal)
-        return {
-            name: text for name in _artifact_names(store, phase) if (text := store.artifacts.text(name)) is not None
-        }
 
 
 def _artifact_names(store: RunData, phase: str) -> list[str]:
@@ -230,5 +221,4 @@ def call_usage(conversation: Conversation | None) -> tuple[int, int, float | Non
     """Return the input tokens, the output tokens and the price of a call; zeros for a missing call."""
     if conversation is None:
         return 0, 0, 0
-    usage, price = conversation_usage(conversation)
-    return usage.input, usage.output, price
+    return conversation.usage.input, conversation.usage.output, conversation.price

@@ -25,14 +25,14 @@ from skillrun.questions.responder import InteractiveResponder
 from skillrun.runtime.run import RunOptions, Services, Session
 from skillrun.runtime.session import initial_state, simulate_run
 from skillrun.scoring.compaction import estimate_tokens
-from skillrun.store.artifact_names import SUMMARIES
+from skillrun.store.artifacts import SUMMARIES
 from skillrun.store.files import walk_folders
 from skillrun.store.journal import Journal
 from skillrun.store.memory import MemoryFiles, MemoryJournal
 from skillrun.store.outcome import Outcome
 from skillrun.store.run_data import RunData
 from skillrun.store.state import STATE
-from skillrun.store.summary import Summary
+from skillrun.store.summaries import Summary
 from skillrun.structured_output.values import parse_reply
 from skillrun.syntax.diagnostics import SkillrunError
 

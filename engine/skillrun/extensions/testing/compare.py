@@ -232,7 +232,7 @@ class _ComparisonRun:
             return self._report_refusal(cost)
         folder_path = self.options.runs / COMPARISONS_FOLDER
         with LocalStore(folder_path).create_run(self.options.workflow, shared=False) as folder:
-            with folder.lease.hold(), closing(folder.open_or_create_journal()) as journal:
+            with folder.lease.hold(), closing(folder.open_journal(create=True)) as journal:
                 try:
                     comparison = asyncio.run(self._collect_samples(paths, journal))
                 except KeyboardInterrupt:
@@ -330,7 +330,7 @@ class _ComparisonRun:
         if not folder_path.is_dir():
             return MemoryJournal()
         with LocalRun(folder_path) as folder:
-            return folder.read_only_journal() if folder.has_journal else MemoryJournal()
+            return folder.read_journal() if folder.has_journal else MemoryJournal()
 
     async def _collect_samples(self, paths: dict[str, ConversationPaths], journal: Journal) -> Comparison:
         gateway: Gateway = self.loaded.open_gateway(self.script, self.out.note)

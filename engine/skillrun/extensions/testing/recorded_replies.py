@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from skillrun.store.frontmatter import to_frontmatter
 from skillrun.store.journal import Body, Journal, Kind
+from skillrun.store.run_view import call_rounds
 from skillrun.structured_output.trailing_record import find_last_block
 from skillrun.syntax.diagnostics import SkillrunError
 from skillrun.syntax.source import MAX_BYTES
@@ -19,9 +20,7 @@ MAX_CASE_BYTES: Final = MAX_BYTES * 9 // 10  # maximum size of a recorded case f
 
 def recorded_replies(journal: Journal) -> list[dict[str, Any]]:
     """Return a script rule for each reply and each final failure. Rules for the same address are sorted by round."""
-    rounds = {
-        (entry.address, entry.fingerprint): str(entry.body.get("round", "1")) for entry in journal.entries("sent")
-    }
+    rounds = call_rounds(journal)
     last: dict[
         tuple[str, str], dict[str, Any]
     ] = {}  # keyed by address and round; a later attempt replaces an earlier one

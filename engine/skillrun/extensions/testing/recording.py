@@ -46,7 +46,7 @@ class RecordedCase:
 
 def record_case(run: StoredRun, program: Program, name: str, project: Path) -> RecordedCase:
     """Return a case called `name`, recorded from a run. Raises SkillrunError if the run is unreadable or not over."""
-    with closing(run.read_only_journal()) as journal:
+    with closing(run.read_journal()) as journal:
         store = run.data(journal)
         state, _ = store.state.read()
         if state.status not in ENDED:

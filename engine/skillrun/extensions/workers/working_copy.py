@@ -16,7 +16,7 @@ from typing import Any, Final, Protocol
 from skillrun.extensions.workers.postgres.edits import Edit
 from skillrun.repository.confined_folder import ConfinedFolder
 from skillrun.repository.readable_folder import MAX_FILES, ReadableFolder
-from skillrun.store.artifact_names import variant_names
+from skillrun.store.artifacts import variant_names
 from skillrun.store.files import LARGEST, sha256_of
 from skillrun.store.local.local_files import LocalFiles
 from skillrun.store.state import STATE

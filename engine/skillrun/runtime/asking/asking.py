@@ -40,11 +40,10 @@ from skillrun.runtime.breakers import BreakerSettings
 from skillrun.runtime.errors import StoppedByUser
 from skillrun.runtime.estimate_updates import emit_choice_estimate
 from skillrun.runtime.frame import Frame
-from skillrun.store.clock import utc_timestamp
-from skillrun.store.errors import WaitingForUser
+from skillrun.store.event_lines import utc_timestamp
 from skillrun.store.inbox import AnswerInbox
 from skillrun.store.journal_bodies import AnswerBody
-from skillrun.store.next_step import RESUME_RUN, NextStep, ResumeCommand
+from skillrun.store.outcome import RESUME_RUN, NextStep, ResumeCommand, WaitingForUser
 
 RETRY, CONTINUE_WITHOUT, STOP = "retry", "go on without it", "stop here"
 ANSWERS: Final = "answers.yaml"  # the file that a hint names, unless the user has chosen another

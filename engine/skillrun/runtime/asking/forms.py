@@ -24,8 +24,8 @@ from skillrun.questions.answers import (
 from skillrun.questions.form import FormAnswers, UnclearAnswers, read_form
 from skillrun.questions.written_answers import Phrases
 from skillrun.runtime.run import PhaseRun, Run
-from skillrun.store.artifact_names import is_artifact_name
-from skillrun.store.clock import utc_timestamp
+from skillrun.store.artifacts import is_artifact_name
+from skillrun.store.event_lines import utc_timestamp
 from skillrun.store.files import sha256_of
 from skillrun.store.journal import JournalEntry
 from skillrun.store.journal_bodies import AnswerBody, FormBody

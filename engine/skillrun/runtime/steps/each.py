@@ -22,10 +22,9 @@ from skillrun.runtime.phase_record import PhaseRecord, StepRecords, UsageTotals
 from skillrun.runtime.prompts.step_records import record_ids, renumber_records
 from skillrun.runtime.run import PhaseRun
 from skillrun.runtime.scope import locals_of, with_functions
-from skillrun.store.errors import WaitingForUser
 from skillrun.store.files import sha256_of
 from skillrun.store.frontmatter import plain_data
-from skillrun.store.next_step import NO_NEXT_STEP, NextStep
+from skillrun.store.outcome import NO_NEXT_STEP, NextStep, WaitingForUser
 from skillrun.templates.absent import Absent
 from skillrun.templates.functions import slug
 from skillrun.types.schemas import quote_value

@@ -36,8 +36,7 @@ from skillrun.runtime.frame import Frame, StepResult
 from skillrun.runtime.run import Run
 from skillrun.runtime.scope import frame_names, overwritten_text_address
 from skillrun.scoring.compaction import estimate_tokens
-from skillrun.store.artifact_names import variant_names
-from skillrun.store.artifacts import WriteOutcome
+from skillrun.store.artifacts import WriteOutcome, variant_names
 from skillrun.store.files import sha256_of
 from skillrun.store.frontmatter import from_frontmatter, to_frontmatter
 from skillrun.store.journal_bodies import ToolBody

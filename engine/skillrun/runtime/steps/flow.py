@@ -19,7 +19,7 @@ from skillrun.runtime.run import PhaseRun, Run
 from skillrun.runtime.scheduler import Schedule
 from skillrun.runtime.scope import frame_names, is_true, locals_of
 from skillrun.runtime.summaries import base_summary, degraded_flags
-from skillrun.store.errors import WaitingForUser
+from skillrun.store.outcome import WaitingForUser
 from skillrun.store.state import State
 from skillrun.syntax.diagnostics import allowed_hint
 from skillrun.types.fields import resolve_inputs

@@ -17,11 +17,18 @@ from typing import Final
 
 from skillrun.repository.confined_folder import ConfinedFolder
 from skillrun.repository.paths import PathRefused
-from skillrun.store.base_journal import RESTORE_HINT, ChainedJournal, Index, accept_any_body
 from skillrun.store.checkpoints import kill_point
-from skillrun.store.journal import BodyCheck, JournalDamaged, JournalRow
-from skillrun.store.lease import LeaseLost
-from skillrun.store.local.atomic import open_tree, write_atomic
+from skillrun.store.files import LeaseLost
+from skillrun.store.journal import (
+    RESTORE_HINT,
+    BodyCheck,
+    Index,
+    Journal,
+    JournalDamaged,
+    JournalRow,
+    accept_any_body,
+)
+from skillrun.store.local.local_files import open_tree, write_atomic
 from skillrun.store.local.lock import LocalLease, ensure_engine_folder, held_error
 from skillrun.store.local.verification import (
     DATABASE_SUFFIXES,
@@ -131,7 +138,7 @@ RETRY_SECONDS: Final = 0.05  # seconds
 _UNSYNCED: Final = frozenset({"sent", "tried", "summary", TEXT})
 
 
-class SqliteJournal(ChainedJournal):
+class SqliteJournal(Journal):
     """A `Journal` on disk. One process uses it at a time, which the run's lock ensures.
 
     Records of one iteration of the event loop share a commit. A commit is synced to the disk unless it contains only
@@ -175,7 +182,12 @@ class SqliteJournal(ChainedJournal):
             witness = read_witness(folder)
             index = verify(path, witness, path)
             database = sqlite3.connect(path, isolation_level=None)
-            _check_same_file(folder, path)
+            opened, expected = path.stat(follow_symlinks=False), folder.stat(JOURNAL)
+            if (opened.st_dev, opened.st_ino) != (expected.st_dev, expected.st_ino):
+                raise PathRefused(
+                    f"{path} was replaced while it was opened",
+                    "nothing was recorded; find out which process writes there",
+                )
             database.execute("PRAGMA trusted_schema=OFF")
             database.execute("PRAGMA wal_autocheckpoint=256")  # pages: keeps the log at about 1 MB
             database.execute("PRAGMA journal_mode=WAL")
@@ -234,38 +246,28 @@ class SqliteJournal(ChainedJournal):
         return JournalRow(*row)
 
 
-def read_journal(run_folder: ConfinedFolder | Path, fits: BodyCheck = accept_any_body) -> MemoryJournal:
+def read_journal(
+    run_folder: ConfinedFolder | Path, fits: BodyCheck = accept_any_body, *, while_held: bool = False
+) -> MemoryJournal:
     """Return a verified copy of a run's journal for reading only. Recording in the copy does not change the run.
 
-    Raises the same errors as `SqliteJournal.open`. Raises SkillrunError, which names the holder, while another process
-    holds the run.
+    Raises the same errors as `SqliteJournal.open`. If another process holds the run, raises SkillrunError, which names
+    the holder, or, with `while_held`, returns the records so far. A copy is then inconsistent if it was made while
+    SQLite moved the log into the database. Its chain shows this, and another copy is made. A copy is consistent if its
+    chain is intact and it has at least as many records as the witness had counted before.
     """
     folder = open_tree(run_folder)
-    if LocalLease(folder).is_held():
+    lease = LocalLease(folder)
+    if not while_held and lease.is_held():
         raise held_error(folder)
-    try:
-        return _read_copy(folder, fits)
-    except SkillrunError:
-        if LocalLease(folder).is_held():  # claimed since the check: the copy is inconsistent
-            raise held_error(folder) from None
-        raise
-
-
-def read_snapshot(run_folder: ConfinedFolder | Path, fits: BodyCheck = accept_any_body) -> MemoryJournal:
-    """Return a copy of the records so far, even while a process adds records; see `read_journal`.
-
-    A copy is inconsistent if it was made while SQLite moved the log into the database. Its chain shows this, and
-    another copy is made. A copy is consistent if its chain is intact and it has at least as many records as the witness
-    had counted before.
-    """
-    folder = open_tree(run_folder)
-    for _ in range(MAX_COPY_ATTEMPTS):
+    for _ in range(MAX_COPY_ATTEMPTS if while_held else 1):
         try:
             return _read_copy(folder, fits)
         except SkillrunError:
-            if not LocalLease(folder).is_held():
+            if not lease.is_held():
                 raise
-            time.sleep(RETRY_SECONDS)
+            if while_held:
+                time.sleep(RETRY_SECONDS)
     raise held_error(folder)
 
 
@@ -296,12 +298,3 @@ class _as_os_error:  # noqa: N801 (used like a function, but cheaper per append)
     def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
         if isinstance(error, sqlite3.Error):
             raise OSError(str(error)) from error
-
-
-def _check_same_file(folder: ConfinedFolder, path: Path) -> None:
-    """Raises PathRefused if SQLite has opened another file than the journal in the folder."""
-    opened, expected = path.stat(follow_symlinks=False), folder.stat(JOURNAL)
-    if (opened.st_dev, opened.st_ino) != (expected.st_dev, expected.st_ino):
-        raise PathRefused(
-            f"{path} was replaced while it was opened", "nothing was recorded; find out which process writes there"
-        )

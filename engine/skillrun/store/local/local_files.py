@@ -5,21 +5,136 @@ The folder is accessed by its descriptor, so that no link is followed and no nam
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
-from collections.abc import Callable
+import re
+import secrets
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Final
 
-from skillrun.repository.confined_folder import ConfinedFolder, EntryKind
+from skillrun.repository.confined_folder import PRIVATE_MODE, ConfinedFolder, EntryKind
 from skillrun.repository.matching import find_matching_files
 from skillrun.repository.paths import PathRefused
-from skillrun.store.artifact_names import SUMMARIES
-from skillrun.store.files import LARGEST, check_run_exists, walk_folders
+from skillrun.store.checkpoints import kill_point
+from skillrun.store.files import LARGEST, check_run_exists, encode, walk_folders
 from skillrun.store.journal import Journal
-from skillrun.store.local.atomic import folder_mode, move, open_tree, remove_leftovers, write_atomic, write_new
 from skillrun.store.run_data import RunData
-from skillrun.store.state import STATE
-from skillrun.store.summaries import ROUND
+
+SHARED: Final = 0o755  # mode of a shared folder, before the umask is applied
+_LEFTOVER = re.compile(r"\..+\.[0-9a-f]{8}\.tmp", re.DOTALL)
+
+
+def open_tree(folder: ConfinedFolder | Path) -> ConfinedFolder:
+    """Return the folder, opened if necessary."""
+    return folder if isinstance(folder, ConfinedFolder) else ConfinedFolder(folder)
+
+
+def folder_mode(*, shared: bool) -> int:
+    """Return the mode of a new folder: private to its owner or, with `shared`, as the umask allows."""
+    return SHARED if shared else PRIVATE_MODE
+
+
+def write_atomic(
+    folder: ConfinedFolder,
+    name: str,
+    content: str | bytes,
+    *,
+    shared: bool = False,
+    precondition: Callable[[], None] = lambda: None,
+) -> None:
+    """Replace or create a file below `folder`. The content has reached the disk when this function returns.
+
+    The file and new parent folders are private to their owner or, with `shared`, readable as the umask allows.
+    `precondition` is called at the last moment. If it raises FileChanged, the file stays unchanged.
+    """
+    with _temporary_file(folder, name, content, shared=shared) as (parent, temporary, leaf):
+        kill_point(f"rename {leaf}: before")
+        precondition()
+        os.rename(temporary, leaf, src_dir_fd=parent, dst_dir_fd=parent)
+        kill_point(f"rename {leaf}: after")
+        os.fsync(parent)
+
+
+def write_new(folder: ConfinedFolder, name: str, content: str | bytes, *, shared: bool = False) -> bool:
+    """Write a file unless its name is taken. Return whether it was written."""
+    with _temporary_file(folder, name, content, shared=shared) as (parent, temporary, leaf):
+        try:
+            os.link(temporary, leaf, src_dir_fd=parent, dst_dir_fd=parent, follow_symlinks=False)
+        except FileExistsError:
+            return False
+        except OSError:  # a file system without hard links
+            with contextlib.suppress(FileNotFoundError):
+                os.stat(leaf, dir_fd=parent, follow_symlinks=False)
+                return False
+            os.rename(temporary, leaf, src_dir_fd=parent, dst_dir_fd=parent)
+    return True
+
+
+@contextlib.contextmanager
+def _temporary_file(
+    folder: ConfinedFolder, name: str, content: str | bytes, *, shared: bool
+) -> Iterator[tuple[int, str, str]]:
+    """Write the content to a temporary file next to `name`, and remove the file at the end.
+
+    Yields the descriptor of the folder, the temporary name, and the name in the folder.
+    """
+    data = encode(content)
+    with folder.open_parent(name, create=True, mode=folder_mode(shared=shared)) as (parent, leaf):
+        temporary = f".{leaf}.{secrets.token_hex(4)}.tmp"
+        mode = folder_mode(shared=shared) & 0o666
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode, dir_fd=parent)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            folder.check()
+            yield parent, temporary, leaf
+        finally:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary, dir_fd=parent)
+
+
+def move(folder: ConfinedFolder, name: str, target: str, *, shared: bool = False) -> None:
+    """Rename a file within the folder. The change is durable when this function returns."""
+    with (
+        folder.open_parent(name) as (source, old),
+        folder.open_parent(target, create=True, mode=folder_mode(shared=shared)) as (parent, new),
+    ):
+        folder.check()
+        kill_point(f"rename {name}: before")
+        os.rename(old, new, src_dir_fd=source, dst_dir_fd=parent)
+        kill_point(f"rename {name}: after")
+        os.fsync(parent)
+        os.fsync(source)
+
+
+def apply_shared_modes(folder: ConfinedFolder) -> None:
+    """Give all files and folders of a run, except `.run`, at least the modes that new ones of a shared run have."""
+    umask = os.umask(0o077)
+    os.umask(umask)
+    for name in walk_folders(folder):
+        if name == ".run" or name.startswith(".run/"):
+            continue
+        folder.add_mode(name, SHARED & ~umask)
+        for leaf, kind in folder.entries(name):
+            if kind == "file":
+                with contextlib.suppress(PathRefused, FileNotFoundError):
+                    folder.add_mode(leaf if name == "." else f"{name}/{leaf}", SHARED & 0o666 & ~umask)
+
+
+def remove_leftovers(folder: ConfinedFolder, name: str = ".") -> list[str]:
+    """Remove the temporary files of killed writes, and return their names.
+
+    Only the holder of the run may call this, because the temporary files of running writes have such names too.
+    """
+    at = "" if name == "." else f"{name}/"
+    leftovers = [f"{at}{leaf}" for leaf, kind in folder.entries(name) if kind == "file" and _LEFTOVER.fullmatch(leaf)]
+    for leftover in leftovers:
+        folder.remove(leftover)
+    return leftovers
 
 
 class LocalFiles:
@@ -79,20 +194,3 @@ class LocalFiles:
 def open_run_data(folder: ConfinedFolder | Path, journal: Journal | None = None, *, shared: bool = False) -> RunData:
     """Return the data in a run folder. The data are read-only if no journal is given."""
     return RunData(LocalFiles(open_tree(folder), shared=shared), journal)
-
-
-def check_folder(folder: ConfinedFolder | Path) -> None:
-    """Raises PathRefused if one of the run's own files is a link or not a regular file."""
-    tree = open_tree(folder)
-    for name, kind in tree.entries():
-        if name in (".run", SUMMARIES) or ROUND.fullmatch(name):
-            if kind != "folder":
-                raise PathRefused(
-                    f"`{name}` in {tree.path} is not a folder", "remove it; skillrun creates a folder there"
-                )
-        elif name == STATE:
-            tree.stat_file(name)
-    if tree.is_folder(".run"):
-        for name, kind in tree.entries(".run"):
-            if kind != "folder":
-                tree.stat_file(f".run/{name}")

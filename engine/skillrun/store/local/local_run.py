@@ -5,28 +5,30 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from skillrun.checker.program import Program
 from skillrun.repository.confined_folder import ConfinedFolder
-from skillrun.store.base_journal import RESTORE_HINT
-from skillrun.store.errors import file_error
+from skillrun.repository.paths import PathRefused
+from skillrun.store.artifacts import SUMMARIES
 from skillrun.store.event_lines import Record
 from skillrun.store.files import LARGEST, Files, walk_folders
 from skillrun.store.frontmatter import from_frontmatter, to_frontmatter
-from skillrun.store.journal import Journal
+from skillrun.store.journal import RESTORE_HINT, Journal
 from skillrun.store.journal_bodies import body_fits
-from skillrun.store.local.atomic import apply_shared_modes, write_atomic
-from skillrun.store.local.journal import SqliteJournal, read_journal, read_snapshot
-from skillrun.store.local.local_files import LocalFiles, check_folder
+from skillrun.store.local.journal import SqliteJournal, read_journal
+from skillrun.store.local.local_files import LocalFiles, apply_shared_modes, open_tree, write_atomic
 from skillrun.store.local.lock import ENGINE_FOLDER, LocalLease
 from skillrun.store.local.signing_key import ensure_signing_key, read_signing_key
 from skillrun.store.local.transcript import LocalTranscript, read_events, read_lines
 from skillrun.store.local.verification import JOURNAL, WITNESS, JournalShortened, check_journal_files
 from skillrun.store.memory import MemoryJournal
-from skillrun.store.run_data import RunData, format_run_argument
+from skillrun.store.outcome import file_error
+from skillrun.store.run_data import format_run_argument
 from skillrun.store.seal import is_sealed
 from skillrun.store.state import MAX_ROUNDS, SCHEMA_VERSION, STATE, State
+from skillrun.store.stored_run import StoredRun
+from skillrun.store.summaries import ROUND
 from skillrun.syntax.diagnostics import SkillrunError, allowed_hint
 from skillrun.syntax.source import MAX_BYTES
 from skillrun.types.fields import resolve_inputs
@@ -37,55 +39,188 @@ BACKUP: Final = "state.v1.md"
 ENDED: Final = ("completed", "done")
 
 
-def read_v1_state(folder: ConfinedFolder) -> dict[str, Any] | None:
-    """Return the state of a run that has schema version 1; None for any other run."""
-    there = folder.stat_file(STATE) is not None
-    data = from_frontmatter(folder.path / STATE, folder.read(STATE, MAX_BYTES))[0] if there else {}
-    return data if data.get("schema_version") == 1 else None
+MAX_COPY_BYTES: Final = 500_000_000  # bytes
+NOT_STARTED_HINT: Final = "nothing was started; fix this and repeat the command"
 
 
-def migrate_from_v1(folder: ConfinedFolder, old: Mapping[str, Any], program: Program, now: str) -> list[str]:
-    """Rewrite the state, create a journal if it is missing, and return lines that say what was done.
+class LocalRun(StoredRun):
+    """A run in a folder."""
 
-    Raises SkillrunError, and changes nothing, if the workflow lacks the phase or an input is missing.
-    """
-    workflow = program.workflow
-    phase = _phase(old, program)
-    inputs, state = _declared_values(old, "inputs", workflow.inputs), _declared_values(old, "state", workflow.state)
-    names: dict[str, Any] = {"config": program.config}
-    errors = [*resolve_inputs(workflow.inputs, inputs, names)[1]]
-    errors += resolve_inputs(workflow.state, state, {**names, "inputs": inputs})[1] if not errors else []
-    if errors:
-        raise SkillrunError(f"{folder.path / STATE}: {'; '.join(errors)}", "fix it in the frontmatter")
-    over = str(old.get("phase_status", old.get("status", ""))) in ENDED and phase == list(workflow.phases)[-1]
-    data = {
-        "schema_version": SCHEMA_VERSION,
-        "workflow": workflow.name,
-        "started_at": str(old.get("started_at") or old.get("created_at") or now),
-        "inputs": inputs,
-        "state": state,
-        "status": "completed" if over else "waiting" if old.get("waiting_for_user") else "interrupted",
-        "phase": [phase],
-        "round": _round(old),
-        "project": str(old.get("project") or ""),
-    }
-    if folder.stat_file(BACKUP) is None:
-        write_atomic(folder, BACKUP, folder.read(STATE, MAX_BYTES))
-    if folder.stat_file(JOURNAL) is None:
-        SqliteJournal.create(folder).close()
-    write_atomic(folder, STATE, to_frontmatter(data, f"# Log\n\n- {now} migrated from schema version 1\n"))
-    return [
-        f"{STATE} was migrated from schema version 1 to {SCHEMA_VERSION}; the old one is {BACKUP}",
-        f"the run is in the phase {phase}",
-    ]
+    def __init__(self, folder: ConfinedFolder | Path) -> None:
+        self._tree = open_tree(folder)
+        self.path = self.folder = self._tree.path
+        self.lease = LocalLease(self._tree)
 
+    def __exit__(self, *_: object) -> None:
+        self._tree.close()
 
-def _round(old: Mapping[str, Any]) -> int:
-    """Return the round of the old state. Raises SkillrunError if it is invalid."""
-    number = old.get("current_round") or old.get("round") or 1
-    if not is_whole(number) or not 1 <= number <= MAX_ROUNDS:
-        raise SkillrunError(f"the old state is in round {quote_value(number)}", f"rounds are from 1 to {MAX_ROUNDS:,}")
-    return int(number)
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+    @property
+    def location(self) -> str:
+        return str(self.path)
+
+    def belongs_to(self, project: Path) -> bool:
+        return self.path.parent == project.resolve() / "runs"
+
+    def command_argument(self, project: Path) -> str:
+        return format_run_argument(self.path, project)
+
+    @property
+    def has_journal(self) -> bool:
+        return check_journal_files(self._tree)
+
+    def check(self) -> None:
+        """Raises PathRefused if one of the run's own files is a link or not a regular file."""
+        for name, kind in self._tree.entries():
+            if name in (".run", SUMMARIES) or ROUND.fullmatch(name):
+                if kind != "folder":
+                    raise PathRefused(
+                        f"`{name}` in {self.path} is not a folder", "remove it; skillrun creates a folder there"
+                    )
+            elif name == STATE:
+                self._tree.stat_file(name)
+        if self._tree.is_folder(".run"):
+            for name, kind in self._tree.entries(".run"):
+                if kind != "folder":
+                    self._tree.stat_file(f".run/{name}")
+
+    def is_sealed(self, program: Program, state: State, project: Path) -> bool:
+        """Whether the state was written by a run of this user, in this project. False if the user's key is unusable."""
+        try:
+            key = read_signing_key()
+        except (OSError, SkillrunError):
+            return False
+        return is_sealed(program, state, project, key)
+
+    def sealing_key(self) -> bytes:
+        return ensure_signing_key()
+
+    def check_lease(self) -> None:
+        self._tree.check()
+
+    def check_engine_files(self) -> None:
+        """Raises JournalShortened if the engine's folder was removed.
+
+        Without this check, taking the lock would create a new folder, and the user could no longer restore the old one.
+        """
+        if self._tree.identity(ENGINE_FOLDER) is None:
+            raise JournalShortened(f"{self.path / ENGINE_FOLDER} is missing, and the journal with it", RESTORE_HINT)
+
+    def open_journal(self, *, create: bool = False) -> Journal:
+        is_missing = all(self._tree.stat_file(name) is None for name in (JOURNAL, WITNESS))
+        open_or_create = SqliteJournal.create if create and is_missing else SqliteJournal.open
+        return open_or_create(self._tree, body_fits)
+
+    def read_journal(self, *, while_held: bool = False) -> MemoryJournal:
+        return read_journal(self._tree, body_fits, while_held=while_held)
+
+    def files(self, *, shared: bool = False) -> LocalFiles:
+        return LocalFiles(self._tree, shared=shared)
+
+    def status(self, state: State) -> str:
+        return "interrupted" if state.status == "running" and not self.lease.is_held() else state.status
+
+    def copy_files(self, target: Files) -> None:
+        """Copy the run's regular files, except `.run`."""
+        remaining = MAX_COPY_BYTES
+        for folder in walk_folders(self._tree):
+            if folder == ".run" or folder.startswith(".run/"):
+                continue
+            for name, kind in self._tree.entries(folder):
+                path = name if folder == "." else f"{folder}/{name}"
+                if kind != "file" or not self._tree.is_file(path):
+                    continue
+                content = self._tree.read(path, min(remaining, LARGEST))
+                remaining -= len(content)
+                if remaining < 0 or len(content) > LARGEST:
+                    message = f"the files in {self._tree.path} are too large to copy"
+                    raise SkillrunError(message, f"move {path} away")
+                target.write(path, content)
+
+    def open_transcript(self) -> LocalTranscript:
+        return LocalTranscript(self._tree)
+
+    def transcript_lines(self) -> Iterator[str]:
+        return (line.decode() for line in read_lines(self._tree))
+
+    def events(self, *, follow: bool = False) -> Iterator[Record]:
+        return read_events(self._tree, follow=follow)
+
+    # starting and resuming
+
+    def v1_state(self) -> Mapping[str, Any] | None:
+        """Return the state of a run that has schema version 1; None for any other run."""
+        content = self._tree.read(STATE, MAX_BYTES) if self.has_state else b""
+        data = from_frontmatter(self.path / STATE, content)[0] if content else {}
+        return data if data.get("schema_version") == 1 else None
+
+    def migrate_v1_run(self, old: Mapping[str, Any], program: Program, now: str) -> list[str]:
+        """Migrate a run of schema version 1 while holding it, and return lines that say what was done.
+
+        Raises SkillrunError, and changes nothing, if the workflow lacks the phase or an input is missing.
+        """
+        workflow = program.workflow
+        phase = _phase(old, program)
+        inputs, state = _declared_values(old, "inputs", workflow.inputs), _declared_values(old, "state", workflow.state)
+        names: dict[str, Any] = {"config": program.config}
+        errors = [*resolve_inputs(workflow.inputs, inputs, names)[1]]
+        errors += resolve_inputs(workflow.state, state, {**names, "inputs": inputs})[1] if not errors else []
+        if errors:
+            raise SkillrunError(f"{self.path / STATE}: {'; '.join(errors)}", "fix it in the frontmatter")
+        number = old.get("current_round") or old.get("round") or 1
+        if not is_whole(number) or not 1 <= number <= MAX_ROUNDS:
+            hint = f"rounds are from 1 to {MAX_ROUNDS:,}"
+            raise SkillrunError(f"the old state is in round {quote_value(number)}", hint)
+        is_over = str(old.get("phase_status", old.get("status", ""))) in ENDED and phase == list(workflow.phases)[-1]
+        data = {
+            "schema_version": SCHEMA_VERSION,
+            "workflow": workflow.name,
+            "started_at": str(old.get("started_at") or old.get("created_at") or now),
+            "inputs": inputs,
+            "state": state,
+            "status": "completed" if is_over else "waiting" if old.get("waiting_for_user") else "interrupted",
+            "phase": [phase],
+            "round": int(number),
+            "project": str(old.get("project") or ""),
+        }
+        with self.lease.hold():
+            if self._tree.stat_file(BACKUP) is None:
+                write_atomic(self._tree, BACKUP, self._tree.read(STATE, MAX_BYTES))
+            if self._tree.stat_file(JOURNAL) is None:
+                SqliteJournal.create(self._tree).close()
+            write_atomic(self._tree, STATE, to_frontmatter(data, f"# Log\n\n- {now} migrated from schema version 1\n"))
+        return [
+            f"{STATE} was migrated from schema version 1 to {SCHEMA_VERSION}; the old one is {BACKUP}",
+            f"the run is in the phase {phase}",
+        ]
+
+    def apply_permissions(self, *, shared: bool) -> None:
+        """Make the folder private to its owner or, with `shared`, readable as the umask allows."""
+        with suppress(PermissionError):  # network file systems without modes
+            if shared:  # the folder may have been private
+                apply_shared_modes(self._tree)
+            else:
+                self._tree.make_private()
+
+    @contextmanager
+    def rollback_on_failure(self) -> Iterator[None]:
+        is_new = self._tree.stat_file(JOURNAL) is None and self._tree.stat_file(WITNESS) is None
+        try:
+            yield
+        except BaseException as error:
+            if not is_new or self.has_state:
+                raise
+            with suppress(OSError, SkillrunError):
+                self._tree.remove(".run")
+                self._tree.path.rmdir()
+            if isinstance(error, OSError):
+                raise SkillrunError(file_error(error).message, NOT_STARTED_HINT) from error
+            if type(error) is SkillrunError:
+                raise SkillrunError(error.message, NOT_STARTED_HINT) from error
+            raise
 
 
 def _phase(old: Mapping[str, Any], program: Program) -> str:
@@ -111,191 +246,3 @@ def _declared_values(old: Mapping[str, Any], part: str, fields: Any) -> dict[str
     nested = old.get(part)
     given = {**old, **(nested if isinstance(nested, Mapping) else {})}
     return {field.name: given[field.name] for field in fields if given.get(field.name) is not None}
-
-
-MAX_COPY_BYTES: Final = 500_000_000  # bytes
-NOT_STARTED_HINT: Final = "nothing was started; fix this and repeat the command"
-
-
-class LocalRun:
-    """A run in a folder. Opening the run does not take its lease."""
-
-    def __init__(self, folder: ConfinedFolder | Path) -> None:
-        self._tree = folder if isinstance(folder, ConfinedFolder) else ConfinedFolder(folder)
-        self.lease = LocalLease(self._tree)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._tree.close()
-
-    @property
-    def name(self) -> str:
-        return self._tree.path.name
-
-    @property
-    def path(self) -> Path:
-        return self._tree.path
-
-    @property
-    def folder(self) -> Path:
-        return self._tree.path
-
-    @property
-    def location(self) -> str:
-        """The location of the run, for messages."""
-        return str(self._tree.path)
-
-    def belongs_to(self, project: Path) -> bool:
-        """Whether the run is in the folder in which the project stores its runs."""
-        return self._tree.path.parent == project.resolve() / "runs"
-
-    def command_argument(self, project: Path) -> str:
-        """Return the argument that names the run in a command executed in `project`."""
-        return format_run_argument(self._tree.path, project)
-
-    @property
-    def has_state(self) -> bool:
-        """Whether the run has started."""
-        return self._tree.stat_file(STATE) is not None
-
-    @property
-    def has_journal(self) -> bool:
-        return check_journal_files(self._tree)
-
-    def check(self) -> None:
-        """Raises PathRefused if a file of the run itself is a link or not a regular file."""
-        check_folder(self._tree)
-
-    def is_sealed(self, program: Program, state: State, project: Path) -> bool:
-        """Whether the state was written by a run of this user, in this project. False if the user's key is unusable."""
-        try:
-            key = read_signing_key()
-        except (OSError, SkillrunError):
-            return False
-        return is_sealed(program, state, project, key)
-
-    def sealing_key(self) -> bytes:
-        """Return the user's key, and create it if it is missing. Raises OSError, SkillrunError if it cannot be used."""
-        return ensure_signing_key()
-
-    def check_lease(self) -> None:
-        """Raises LeaseLost if this process held the run and has lost it."""
-        self._tree.check()
-
-    def check_engine_files(self) -> None:
-        """Raises JournalShortened if the engine's folder was removed.
-
-        Without this check, taking the lock would create a new folder, and the user could no longer restore the old one.
-        """
-        if self._tree.identity(ENGINE_FOLDER) is None:
-            raise JournalShortened(
-                f"{self._tree.path / ENGINE_FOLDER} is missing, and the journal with it", RESTORE_HINT
-            )
-
-    # contents
-
-    def open_or_create_journal(self) -> Journal:
-        """Open the journal, or create it if missing."""
-        there = any(self._tree.stat_file(name) is not None for name in (JOURNAL, WITNESS))
-        return SqliteJournal.open(self._tree, body_fits) if there else SqliteJournal.create(self._tree, body_fits)
-
-    def open_journal(self) -> Journal:
-        """Open the journal, for the holder of the run. Raises SkillrunError if it is damaged."""
-        return SqliteJournal.open(self._tree, body_fits)
-
-    def read_only_journal(self) -> MemoryJournal:
-        """Return the journal for reading only.
-
-        Raises SkillrunError if it is damaged, or another process holds the run.
-        """
-        return read_journal(self._tree, body_fits)
-
-    def journal_snapshot(self) -> MemoryJournal:
-        """Return the journal so far for reading only, even while another process holds the run.
-
-        Raises SkillrunError.
-        """
-        return read_snapshot(self._tree, body_fits)
-
-    def data(self, journal: Journal | None = None, *, shared: bool = False) -> RunData:
-        """Return the artifacts, summaries and state. They are read-only if no journal is given."""
-        return RunData(LocalFiles(self._tree, shared=shared), journal)
-
-    def state(self) -> State:
-        """Return the state in `state.md`. Raises SkillrunError."""
-        return self.data().state.read()[0]
-
-    def status(self, state: State) -> str:
-        """Return the status; a run with the state `running` that no process holds is `interrupted`."""
-        return "interrupted" if state.status == "running" and not self.lease.is_held() else state.status
-
-    def copy_files(self, target: Files) -> None:
-        """Copy the run's regular files, except `.run`. Raises SkillrunError if the files are too large."""
-        remaining = MAX_COPY_BYTES
-        for folder in walk_folders(self._tree):
-            if folder == ".run" or folder.startswith(".run/"):
-                continue
-            for name, kind in self._tree.entries(folder):
-                path = name if folder == "." else f"{folder}/{name}"
-                if kind != "file" or not self._tree.is_file(path):
-                    continue
-                content = self._tree.read(path, min(remaining, LARGEST))
-                remaining -= len(content)
-                if remaining < 0 or len(content) > LARGEST:
-                    message = f"the files in {self._tree.path} are too large to copy"
-                    raise SkillrunError(message, f"move {path} away")
-                target.write(path, content)
-
-    def open_transcript(self) -> LocalTranscript:
-        """Open the transcript for further events."""
-        return LocalTranscript(self._tree)
-
-    def transcript_lines(self) -> Iterator[str]:
-        """Yield the lines of the transcript so far. Raises OSError, SkillrunError."""
-        return (line.decode() for line in read_lines(self._tree))
-
-    def events(self, *, follow: bool = False) -> Iterator[Record]:
-        """Yield the events so far. With `follow`, continue until the run ends."""
-        return read_events(self._tree, follow=follow)
-
-    # starting and resuming
-
-    def v1_state(self) -> Mapping[str, Any] | None:
-        """Return the state of a run that has schema version 1; None for any other run."""
-        return read_v1_state(self._tree)
-
-    def migrate_v1_run(self, old: Mapping[str, Any], program: Program, now: str) -> list[str]:
-        """Migrate a run of schema version 1 while holding it, and return lines that say what was done.
-
-        Raises SkillrunError.
-        """
-        with self.lease.hold():
-            return migrate_from_v1(self._tree, old, program, now)
-
-    def apply_permissions(self, *, shared: bool) -> None:
-        """Make the folder private to its owner or, with `shared`, readable as the umask allows."""
-        with suppress(PermissionError):  # network file systems without modes
-            if shared:  # the folder may have been private
-                apply_shared_modes(self._tree)
-            else:
-                self._tree.make_private()
-
-    @contextmanager
-    def rollback_on_failure(self) -> Iterator[None]:
-        """Remove what starting a run has created, if that fails before the run has a state. Earlier files stay."""
-        is_new = self._tree.stat_file(JOURNAL) is None and self._tree.stat_file(WITNESS) is None
-        try:
-            yield
-        except BaseException as error:
-            if not is_new or self.has_state:
-                raise
-            with suppress(OSError, SkillrunError):
-                self._tree.remove(".run")
-                self._tree.path.rmdir()
-            if isinstance(error, OSError):
-                raise SkillrunError(file_error(error).message, NOT_STARTED_HINT) from error
-            if type(error) is SkillrunError:
-                raise SkillrunError(error.message, NOT_STARTED_HINT) from error
-            raise

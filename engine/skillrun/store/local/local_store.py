@@ -11,7 +11,7 @@ from typing import Final
 from skillrun.definitions.verbs import ENGINE_FILES
 from skillrun.repository.confined_folder import NO_LINKS_HINT, ConfinedFolder
 from skillrun.repository.paths import PathRefused, require_slug
-from skillrun.store.local.atomic import SHARED, folder_mode
+from skillrun.store.local.local_files import SHARED, folder_mode
 from skillrun.store.local.local_run import LocalRun
 from skillrun.store.local.verification import JOURNAL
 from skillrun.store.run_data import format_run_argument
@@ -21,32 +21,6 @@ from skillrun.syntax.diagnostics import SkillrunError, UsageError, did_you_mean
 
 IGNORE_FILE: Final = ".gitignore"
 IGNORE_ALL: Final = "# runs hold prompts and replies; remove this file to have them committed\n*\n"
-
-
-def reserve_run_name(runs: Path, request: str, *, shared: bool = False) -> str:
-    """Return a free slug made from the request. Create the run's folder, so that no other process takes the slug."""
-    base = slug_from_request(request)
-    check_location(runs, base)
-    _make_runs_folder(runs)
-    for number in count(1):
-        name = base if number == 1 else f"{base}-{number}"
-        with suppress(FileExistsError):
-            (runs / name).mkdir(folder_mode(shared=shared))
-            return name
-    raise AssertionError("unreachable")
-
-
-def create_run_folder(runs: Path, name: str, *, shared: bool) -> ConfinedFolder:
-    """Open the folder of a new run. Create it and the runs folder if they are missing.
-
-    Raises PathRefused for a link.
-    """
-    require_slug(name)
-    check_location(runs, name)
-    _make_runs_folder(runs)
-    with ConfinedFolder(runs.resolve()) as all_runs:
-        all_runs.make_folder(name, folder_mode(shared=shared))
-        return all_runs.open_folder(name)
 
 
 def _make_runs_folder(runs: Path) -> None:
@@ -79,21 +53,6 @@ def is_run(folder: Path) -> bool:
     return (folder / STATE).is_file()
 
 
-def find_run_folder(runs: Path, name: str) -> Path:
-    """Return the folder of a run. Raises UsageError if it does not exist, PathRefused for a link."""
-    path = runs.resolve() / require_slug(name)
-    if path.is_symlink():
-        raise PathRefused(f"{path} is a symbolic link", NO_LINKS_HINT)
-    if not is_run(path):
-        if (path / ".run").is_dir():
-            raise UsageError(f"{path} has no {STATE}", "restore it, or start the run again under another `--name`")
-        known = sorted(p.name for p in runs.iterdir() if is_run(p)) if runs.is_dir() else []
-        raise UsageError(
-            f"there is no run `{name}` in {runs}", did_you_mean(name, known) or "`skillrun runs` lists the runs"
-        )
-    return path
-
-
 class LocalStore:
     """The `Store` in a folder."""
 
@@ -106,11 +65,25 @@ class LocalStore:
 
     def create_run(self, name: str, *, shared: bool) -> LocalRun:
         """Return a run to start. Create its folder if it is missing. Raises PathRefused for a link."""
-        return LocalRun(create_run_folder(self.path, name, shared=shared))
+        require_slug(name)
+        check_location(self.path, name)
+        _make_runs_folder(self.path)
+        with ConfinedFolder(self.path.resolve()) as runs:
+            runs.make_folder(name, folder_mode(shared=shared))
+            return LocalRun(runs.open_folder(name))
 
     def open_run(self, name: str) -> LocalRun:
         """Return a run that has started. Raises UsageError if it does not exist, PathRefused for a link."""
-        return LocalRun(find_run_folder(self.path, name))
+        path = self.path.resolve() / require_slug(name)
+        if path.is_symlink():
+            raise PathRefused(f"{path} is a symbolic link", NO_LINKS_HINT)
+        if is_run(path):
+            return LocalRun(path)
+        if (path / ".run").is_dir():
+            raise UsageError(f"{path} has no {STATE}", "restore it, or start the run again under another `--name`")
+        known = sorted(p.name for p in self.path.iterdir() if is_run(p)) if self.path.is_dir() else []
+        hint = did_you_mean(name, known) or "`skillrun runs` lists the runs"
+        raise UsageError(f"there is no run `{name}` in {self.path}", hint)
 
     def list_runs(self) -> Iterator[tuple[str, LocalRun | Exception]]:
         """Yield the name of each run that has started, with the run, or with the error if the run cannot be read."""
@@ -133,8 +106,16 @@ class LocalStore:
         return [line for line in lines if status in ("", line.status)][: most or None]
 
     def reserve_name(self, request: str, *, shared: bool = False) -> str:
-        """Create a folder under a free name made from the request, and return the name."""
-        return reserve_run_name(self.path, request, shared=shared)
+        """Create a folder under a free name made from the request, so that no other process takes the name."""
+        base = slug_from_request(request)
+        check_location(self.path, base)
+        _make_runs_folder(self.path)
+        for number in count(1):
+            name = base if number == 1 else f"{base}-{number}"
+            with suppress(FileExistsError):
+                (self.path / name).mkdir(folder_mode(shared=shared))
+                return name
+        raise AssertionError("unreachable")
 
     def release_name(self, name: str) -> None:
         """Remove the folder of a name under which no run has started."""

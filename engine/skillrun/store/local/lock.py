@@ -19,9 +19,9 @@ from typing import Final
 
 from skillrun.repository.confined_folder import PRIVATE_MODE, ConfinedFolder
 from skillrun.repository.paths import PathRefused
-from skillrun.store.clock import utc_timestamp
-from skillrun.store.lease import LeaseLost
-from skillrun.store.local.atomic import open_tree, write_atomic
+from skillrun.store.event_lines import utc_timestamp
+from skillrun.store.files import LeaseLost
+from skillrun.store.local.local_files import open_tree, write_atomic
 from skillrun.syntax.diagnostics import SkillrunError
 
 ENGINE_FOLDER: Final = ".run"
@@ -47,21 +47,16 @@ class LockGuard:
 
     def check(self, *, verify_path: bool = True) -> None:
         """Raises LeaseLost if the lock is lost, and with `verify_path` if the folder has moved."""
-        if verify_path and self._is_in_place():
-            return
+        if verify_path:
+            with contextlib.suppress(OSError):  # normally the only check: the lock file is in its place
+                status = os.stat(self._path, follow_symlinks=False)  # noqa: PTH116 (twice as fast as that of a Path)
+                if (status.st_dev, status.st_ino) == self._itself:
+                    return
         is_lost = self._folder.identity(LOCK) != self._itself
         if (is_lost or verify_path) and not self._folder.is_at_path():
             raise _moved_error(self._folder)
         if is_lost:
             raise self._lost_error()
-
-    def _is_in_place(self) -> bool:
-        """Whether the lock file, and therefore the folder, is in its place. Normally the only check before a call."""
-        try:
-            status = os.stat(self._path, follow_symlinks=False)  # noqa: PTH116 (twice as fast as that of a Path)
-        except OSError:
-            return False
-        return (status.st_dev, status.st_ino) == self._itself
 
     def _lost_error(self) -> LeaseLost:
         path, current_path = self._folder.path, _current_path(self._lock)
@@ -126,7 +121,13 @@ class LocalLease:
             guard.check()
             folder.stat_file(OWNER)
             with contextlib.suppress(OSError):  # the note only identifies the holder
-                write_atomic(folder, OWNER, json.dumps(_owner_record(), indent=2) + "\n")
+                owner = {
+                    "pid": os.getpid(),
+                    "host": platform.node(),
+                    "started_at": utc_timestamp(),
+                    "command": sys.argv,
+                }
+                write_atomic(folder, OWNER, json.dumps(owner, indent=2) + "\n")
             previous_guard, folder.guard = folder.guard, guard
             try:
                 yield guard
@@ -180,10 +181,13 @@ def _is_locked(descriptor: int) -> bool:
 
 def held_error(folder: ConfinedFolder) -> SkillrunError:
     """Return the error for a run that another process holds."""
-    return SkillrunError(
-        f"{folder.path} is being run by {_describe_holder(folder)}",
-        "Wait for it to end or stop it there, then repeat the command.",
-    )
+    try:
+        who = json.loads(folder.read(OWNER, LONGEST))
+        holder = f"process {int(who['pid'])} on {str(who['host'])[:80]} since {str(who['started_at'])[:40]}"
+    except (OSError, ValueError, LookupError, TypeError, RecursionError, PathRefused):
+        holder = "another process that has just started or is about to end"
+    hint = "Wait for it to end or stop it there, then repeat the command."
+    return SkillrunError(f"{folder.path} is being run by {holder}", hint)
 
 
 def _try_lock(descriptor: int) -> bool:
@@ -202,20 +206,3 @@ def _try_lock(descriptor: int) -> bool:
             return True
         else:
             return True
-
-
-def _owner_record() -> dict[str, object]:
-    return {
-        "pid": os.getpid(),
-        "host": platform.node(),
-        "started_at": utc_timestamp(),
-        "command": sys.argv,
-    }
-
-
-def _describe_holder(folder: ConfinedFolder) -> str:
-    try:
-        who = json.loads(folder.read(OWNER, LONGEST))
-        return f"process {int(who['pid'])} on {str(who['host'])[:80]} since {str(who['started_at'])[:40]}"
-    except (OSError, ValueError, LookupError, TypeError, RecursionError, PathRefused):
-        return "another process that has just started or is about to end"

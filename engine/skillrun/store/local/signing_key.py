@@ -6,13 +6,12 @@ import errno
 import os
 import secrets
 import stat
-from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from skillrun.repository.confined_folder import PRIVATE_MODE, ConfinedFolder
 from skillrun.repository.paths import is_user_owned
-from skillrun.store.local.atomic import write_atomic
+from skillrun.store.local.local_files import write_new
 from skillrun.syntax.diagnostics import SkillrunError
 
 KEY: Final = "seal.key"
@@ -49,17 +48,7 @@ def ensure_signing_key() -> bytes:
     folder = key_folder()
     folder.mkdir(PRIVATE_MODE, parents=True, exist_ok=True)
     with ConfinedFolder(folder) as tree:
-        made = f".{secrets.token_hex(8)}.new"
-        write_atomic(tree, made, secrets.token_bytes(SIZE))
-        with tree.open_parent(made) as (parent, leaf):
-            try:
-                os.link(leaf, KEY, src_dir_fd=parent, dst_dir_fd=parent, follow_symlinks=False)
-            except FileExistsError:  # another process was faster: use its key
-                pass
-            except OSError:  # a file system without hard links
-                os.rename(leaf, KEY, src_dir_fd=parent, dst_dir_fd=parent)
-            with suppress(FileNotFoundError):
-                os.unlink(leaf, dir_fd=parent)
+        write_new(tree, KEY, secrets.token_bytes(SIZE))  # if another process is faster, its key is used
         key = _read(tree)
     assert key is not None
     return key

@@ -16,8 +16,7 @@ from typing import Final, NamedTuple
 from zlib import crc32
 
 from skillrun.repository.confined_folder import ConfinedFolder
-from skillrun.store.base_journal import RESTORE_HINT, Index
-from skillrun.store.journal import JournalDamaged, JournalRow
+from skillrun.store.journal import RESTORE_HINT, Index, JournalDamaged, JournalRow
 from skillrun.store.rows import NO_CHAIN, chain_hash
 from skillrun.syntax.diagnostics import SkillrunError
 
@@ -152,7 +151,10 @@ def _read(path: Path, place: Path, index: Index, witnessed: int, on_row: Callabl
         with contextlib.closing(sqlite3.connect(f"{path.absolute().as_uri()}?{mode}", uri=True)) as database:
             database.execute("PRAGMA trusted_schema=OFF")
             index.packs = _version(place, database) > UNCOMPRESSED_VERSION
-            _check_schema(place, database)
+            # before rows are read: `records` could be an endless view, or a trigger could change writes
+            schema = database.execute("SELECT sql FROM sqlite_schema LIMIT 2").fetchall()
+            if schema != [(SCHEMA,)]:
+                raise JournalDamaged(f"{place} is damaged: its schema is {str(schema)[:300]}", RESTORE_HINT)
             for columns in database.execute("SELECT * FROM records ORDER BY seq"):
                 row = JournalRow(*columns)
                 if row.seq != index.count + 1 or row.chain != chain_hash(index.chain, *row[1:5]):
@@ -161,7 +163,10 @@ def _read(path: Path, place: Path, index: Index, witnessed: int, on_row: Callabl
                 on_row(row)
                 if row.seq == witnessed:
                     head = row.chain
-            _check_pages(place, database)
+            # finds damage that the records do not show but that breaks the next write, such as pages used twice
+            (result,) = database.execute("PRAGMA quick_check(1)").fetchone()
+            if result != "ok":
+                raise JournalDamaged(f"{place} is damaged: {result}", RESTORE_HINT)
     finally:
         if not had_shared:
             shared.unlink(missing_ok=True)
@@ -184,17 +189,3 @@ def _version(path: Path, database: sqlite3.Connection) -> int:
     if version < UNCOMPRESSED_VERSION:
         raise JournalDamaged(f"{path} is not a journal (version {version})", RESTORE_HINT)
     return version
-
-
-def _check_schema(path: Path, database: sqlite3.Connection) -> None:
-    """Check the schema before rows are read: `records` could be an endless view, or a trigger could change writes."""
-    schema = database.execute("SELECT sql FROM sqlite_schema LIMIT 2").fetchall()
-    if schema != [(SCHEMA,)]:
-        raise JournalDamaged(f"{path} is damaged: its schema is {str(schema)[:300]}", RESTORE_HINT)
-
-
-def _check_pages(path: Path, database: sqlite3.Connection) -> None:
-    """Check for damage that the records do not show but that breaks the next write, such as pages used twice."""
-    (result,) = database.execute("PRAGMA quick_check(1)").fetchone()
-    if result != "ok":
-        raise JournalDamaged(f"{path} is damaged: {result}", RESTORE_HINT)

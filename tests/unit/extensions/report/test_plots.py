@@ -12,7 +12,7 @@ from skillrun.extensions.report.plots import (
     build_timeline_chart,
     token_bar,
 )
-from skillrun.extensions.report.timeline import CallSpan, build_timeline
+from skillrun.store.run_history import CallSpan, read_history
 
 SPAN = CallSpan("w/one/a/1.1", "one", 1, "a", "m", 0.0, 1, 10.0)
 
@@ -114,7 +114,7 @@ def test_replayed_calls_and_answers_are_shown_once() -> None:
         event("Answered", 9, address="w/one/q", answers=[{**question, "answer": "yes"}], replayed=True),
         event("CallStarted", 10, **{**call, "address": "w/one/b/x/1.1"}),
     ]
-    timeline = build_timeline(events)
+    timeline = read_history(events)
     assert [(span.address, span.number, span.end is None) for span in timeline.spans] == [
         ("w/one/a/x/1.1", 1, False),
         ("w/one/b/x/1.1", 1, True),

@@ -9,7 +9,7 @@ import click
 
 from skillrun.cli import completion, options
 from skillrun.cli.output import Output
-from skillrun.store.artifact_names import INBOX
+from skillrun.store.artifacts import INBOX
 from skillrun.store.local.local_store import LocalStore
 from skillrun.store.stored_run import Store, StoredRun
 from skillrun.syntax.diagnostics import UsageError
@@ -24,12 +24,12 @@ def copy_run(run: StoredRun, target: Store, name: str) -> StoredRun:
     run.check()
     run.check_engine_files()
     with run.lease.hold():
-        journal = run.journal_snapshot()
+        journal = run.read_journal(while_held=True)
         shared = run.state().share
         copy = target.create_run(name, shared=shared)
         if copy.has_state:
             raise UsageError(f"the run `{name}` already exists in {target.location}", "choose another `--name`")
-        with copy.lease.hold(), copy.rollback_on_failure(), closing(copy.open_or_create_journal()) as copied_journal:
+        with copy.lease.hold(), copy.rollback_on_failure(), closing(copy.open_journal(create=True)) as copied_journal:
             if not copied_journal.is_empty:
                 raise UsageError(f"parts of a run `{name}` exist in {target.location}", "choose another `--name`")
             copied_journal.restore(journal.rows)

@@ -146,7 +146,7 @@ def _working_copy(store: OpenStore, run: str, folder: Path) -> WorkingCopy:
 
 def _save_own_version(name: str, content: bytes) -> Path:
     """Save the user's version in the current folder under a free name, and return its path."""
-    from skillrun.store.artifact_names import variant_names
+    from skillrun.store.artifacts import variant_names
 
     for candidate in variant_names(name):
         try:

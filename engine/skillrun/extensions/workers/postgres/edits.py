@@ -14,7 +14,7 @@ import psycopg
 
 from skillrun.extensions.workers.postgres.row import RunRow
 from skillrun.repository.paths import PathRefused
-from skillrun.store.artifact_names import SUMMARIES, normalize_artifact_name
+from skillrun.store.artifacts import SUMMARIES, normalize_artifact_name
 from skillrun.store.files import sha256_of
 from skillrun.store.state import STATE
 from skillrun.syntax.diagnostics import SkillrunError

@@ -15,7 +15,7 @@ from skillrun.extensions.workers.postgres.database import StoreUnavailable
 from skillrun.extensions.workers.postgres.row import RunRow
 from skillrun.repository.confined_folder import ConfinedFolder
 from skillrun.store.files import Files, sha256_of
-from skillrun.store.named_files import NamedFiles
+from skillrun.store.memory import MemoryFiles
 
 REFRESH_SECONDS: Final = 0.2  # seconds between checks for edits by users
 
@@ -69,21 +69,21 @@ _LIST: Final = "SELECT path, sha FROM files WHERE run = %(run)s"
 _CONTENT: Final = "SELECT content FROM blobs WHERE sha = %(sha)s"
 
 
-class PostgresFiles(NamedFiles):
+class PostgresFiles(MemoryFiles):
     """The `Files` of a run in a store. Reads return the run's last write, or a user's later edit."""
 
     def __init__(self, row: RunRow, other: Callable[[str], ConfinedFolder]) -> None:
         """`other` opens the files of another run by name, or raises SkillrunError."""
-        super().__init__(Path(row.name))
+        super().__init__()
+        self.path = Path(row.name)
         self._row, self._seen, self._other = row, -1, other
         self._looked = time.monotonic()
-        self._kept = _Contents(row)
-        self._made: set[str] = set()
+        self._stored = _Contents(row)
 
     @property
     def _contents(self) -> Mapping[str, bytes]:
         self._refresh()
-        return self._kept
+        return self._stored
 
     @property
     def _folders(self) -> set[str]:
@@ -110,8 +110,8 @@ class PostgresFiles(NamedFiles):
             return
         edits = row.edits
         listed = row.retry(lambda: row.database.rows(_LIST, row.values()))
-        self._kept.names = {path: sha for path, sha in listed if sha is not None}
-        self._made = {".", *(path for path, sha in listed if sha is None), *_folders_of(self._kept.names)}
+        self._stored.names = {path: sha for path, sha in listed if sha is not None}
+        self._made = {".", *(path for path, sha in listed if sha is None), *_folders_of(self._stored.names)}
         self._seen = edits
 
     def _check(self) -> None:
@@ -122,26 +122,26 @@ class PostgresFiles(NamedFiles):
         sha = sha256_of(content)
         while True:
             precondition()
-            base_sha = self._kept.names.get(key)
+            base_sha = self._stored.names.get(key)
             if self._write(_PUT, path=_check_encodable(key), sha=sha, content=content, seen=base_sha)[1]:
                 break
             self._seen = -1  # the file changed meanwhile, or the reply to this write was lost
             self._refresh()
-            if self._kept.names.get(key) == sha:
+            if self._stored.names.get(key) == sha:
                 break
-        self._kept.put(key, sha, content)
+        self._stored.put(key, sha, content)
 
     def _rename(self, key: str, new: str) -> None:
         if key == new:
             return
         self._write(_RENAME, path=key, new=_check_encodable(new))
-        self._kept.names[new] = self._kept.names.pop(key)
+        self._stored.names[new] = self._stored.names.pop(key)
 
     def _drop(self, files: Iterable[str], folders: Iterable[str]) -> None:
         files, folders = [*files], [*folders]
         self._write(_DROP, paths=[*files, *folders])
         for file in files:
-            del self._kept.names[file]
+            del self._stored.names[file]
         self._made.difference_update(folders)
 
     def _add_folder(self, key: str) -> None:

@@ -14,9 +14,8 @@ from typing import Final
 from skillrun.events import Asked, Event, RunStarted
 from skillrun.extensions.workers.postgres.database import StoreUnavailable
 from skillrun.extensions.workers.postgres.row import RunRow
-from skillrun.store.base_journal import RESTORE_HINT, Index, accept_any_body
 from skillrun.store.event_lines import Record, format_event_line, parse_event_line
-from skillrun.store.journal import BodyCheck, JournalDamaged, JournalRow
+from skillrun.store.journal import RESTORE_HINT, BodyCheck, Index, JournalDamaged, JournalRow, accept_any_body
 from skillrun.store.memory import MemoryJournal
 from skillrun.store.rows import chain_hash
 from skillrun.syntax.diagnostics import SkillrunError

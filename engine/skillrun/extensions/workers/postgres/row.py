@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import Any, Final, TypeVar
 
 from skillrun.extensions.workers.postgres.database import Database, Rows, StoreRefused, StoreUnavailable
-from skillrun.store.lease import LeaseLost
+from skillrun.store.files import LeaseLost
 
 T = TypeVar("T")
 

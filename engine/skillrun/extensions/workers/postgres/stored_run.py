@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
-from typing import Final, Self
+from typing import Final
 
 from skillrun.checker.program import Program
 from skillrun.extensions.workers.postgres.database import Database, StoreRefused, StoreUnavailable
@@ -31,9 +31,8 @@ from skillrun.store.journal import Journal
 from skillrun.store.journal_bodies import body_fits
 from skillrun.store.local.local_files import LocalFiles
 from skillrun.store.memory import MemoryJournal
-from skillrun.store.run_data import RunData
 from skillrun.store.state import STATE, State, parse_state
-from skillrun.store.stored_run import RunListing, RunNotStarted, slug_from_request
+from skillrun.store.stored_run import RunListing, RunNotStarted, StoredRun, slug_from_request
 from skillrun.syntax.diagnostics import SkillrunError, UsageError, did_you_mean
 
 _LISTED: Final = """
@@ -69,15 +68,12 @@ _FORGET: Final = """
 """
 
 
-class PostgresRun:
-    """A `StoredRun` in Postgres. Any user who may write to the store is trusted with the privileges of its runs."""
+class PostgresRun(StoredRun):
+    """A run in Postgres. Any user who may write to the store is trusted with the privileges of its runs."""
 
     def __init__(self, row: RunRow) -> None:
         self._row = row
-        self.lease = PostgresLease(row, self._release_status)
-
-    def __enter__(self) -> Self:
-        return self
+        self.lease: PostgresLease = PostgresLease(row, self._release_status)
 
     def __exit__(self, *_: object) -> None:
         """Nothing to close: runs share the store's connections."""
@@ -90,19 +86,11 @@ class PostgresRun:
     def location(self) -> str:
         return describe_location(self._row.database, self.name)
 
-    @property
-    def folder(self) -> None:
-        return None
-
     def command_argument(self, project: Path) -> str:  # noqa: ARG002 (the same in every project)
         return self.name
 
     def belongs_to(self, project: Path) -> bool:  # noqa: ARG002 (all projects share the store)
         return True
-
-    @property
-    def has_state(self) -> bool:
-        return self._files().has(STATE)
 
     @property
     def has_journal(self) -> bool:
@@ -126,27 +114,14 @@ class PostgresRun:
 
     # contents
 
-    def open_or_create_journal(self) -> Journal:
-        return self.open_journal()
-
-    def open_journal(self) -> Journal:
-        """Open the journal, for the holder of the run. Raises JournalDamaged, StoreUnavailable."""
+    def open_journal(self, *, create: bool = False) -> Journal:  # noqa: ARG002 (every run has a journal)
         return PostgresJournal.open(self._row, body_fits)
 
-    def read_only_journal(self) -> MemoryJournal:
-        return self.journal_snapshot()
-
-    def journal_snapshot(self) -> MemoryJournal:
-        """Return the journal so far, for reading only. Raises JournalDamaged, StoreUnavailable."""
+    def read_journal(self, *, while_held: bool = False) -> MemoryJournal:  # noqa: ARG002 (always possible)
         return read_journal(self._row, body_fits)
 
-    def data(self, journal: Journal | None = None, *, shared: bool = False) -> RunData:  # noqa: ARG002 (no owners)
-        """Return the artifacts, summaries and state. They are read-only if no journal is given."""
-        return RunData(self._files(), journal)
-
-    def state(self) -> State:
-        """Return the state in `state.md`. Raises SkillrunError."""
-        return self.data().state.read()[0]
+    def files(self, *, shared: bool = False) -> PostgresFiles:  # noqa: ARG002 (no owners)
+        return PostgresFiles(self._row, lambda name: _open_copy(self._row.database, name))
 
     def status(self, state: State) -> str:
         """Return the status from the run's row if it is `queued`, `cancelled` or `failed`, or else from the state.
@@ -159,7 +134,7 @@ class PostgresRun:
         return "interrupted" if state.status == "running" and not is_held else state.status
 
     def copy_files(self, target: Files) -> None:
-        self._files().copy(target)
+        self.files().copy(target)
 
     def edits(self) -> RunEdits:
         """Return the run's files, for users to edit."""
@@ -169,7 +144,6 @@ class PostgresRun:
         return PostgresTranscript(self._row)
 
     def transcript_lines(self) -> Iterator[str]:
-        """Yield the lines of the transcript so far."""
         return read_lines(self._row, self.lease.is_held)
 
     def events(self, *, follow: bool = False) -> Iterator[Record]:
@@ -191,9 +165,6 @@ class PostgresRun:
 
     def apply_permissions(self, *, shared: bool) -> None:
         """Nothing to do: the store controls access."""
-
-    def _files(self) -> PostgresFiles:
-        return PostgresFiles(self._row, lambda name: _open_copy(self._row.database, name))
 
     def _release_status(self) -> str:
         """Return the status that the run gets when it is released."""
