@@ -129,7 +129,7 @@ class Library:
         """Whether everything that `previous` has read, looked up and listed is unchanged in this library."""
         return (
             all(self._paths(relative) == paths for relative, paths in previous._looked_up.items())
-            and all(self._list(folder) == names for folder, names in previous._listed.items())
+            and all(self._names.get(folder, []) == names for folder, names in previous._listed.items())
             and all(self._exists(path) == found for path, found in previous._found.items())
             and all(self._stamp(path) == file.stamp for path, file in previous.loaded_files.items())
         )
@@ -167,30 +167,23 @@ class Library:
 
     def names(self, folder: str) -> list[str]:
         """Return the names of the files in a folder, from all roots and sorted."""
-        self._listed[folder] = self._list(folder)
+        self._listed[folder] = self._names.get(folder, [])
         return self._listed[folder]
 
     def skills(self) -> list[str]:
         """Return every `area/name` below `skills/`, and the folder name of each Agent Skill."""
         return self.names("skills")
 
-    def _list(self, folder: str) -> list[str]:
-        return self._skills if folder == "skills" else self._names.get(folder, [])
-
-    @cached_property
-    def _skills(self) -> list[str]:
-        below = (
-            path.removeprefix("skills/").removesuffix(".md") for path in self._places if path.startswith("skills/")
-        )
-        return sorted(name.removesuffix("/SKILL") for name in below)
-
     @cached_property
     def _names(self) -> dict[str, list[str]]:
         names: dict[str, list[str]] = {}
+        skills = []
         for relative in sorted(self._places):
             folder, _, name = relative.rpartition("/")
             names.setdefault(folder, []).append(name.rpartition(".")[0])
-        return names
+            if folder.startswith("skills/"):
+                skills.append(relative.removeprefix("skills/").removesuffix(".md").removesuffix("/SKILL"))
+        return {**names, "skills": sorted(skills)}
 
     # one method per kind of file; each returns None if the file is missing or invalid
 

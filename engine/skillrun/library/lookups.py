@@ -109,25 +109,24 @@ class Lookups:
     def settings(self, workflow: Workflow) -> Settings:
         """Return the workflow's config; UNKNOWN if it does not exist."""
         name = workflow.config
-        if name is not None:
-            self.add_reference(
-                workflow.document.frontmatter.entries["config"].value.span, "config", f"config/{name}.yaml", name
-            )
-        if name is not None and self.library.locate(f"config/{name}.yaml") is None:
-            span = workflow.document.frontmatter.entries["config"].value.span
+        if name is None:
+            return NO_CONFIG
+        span = workflow.document.frontmatter.entries["config"].value.span
+        self.add_reference(span, "config", f"config/{name}.yaml", name)
+        if self.library.locate(f"config/{name}.yaml") is None:
             self.report_unknown(span, "config", name, self.library.names("config"), f"create `config/{name}.yaml`")
             return UNKNOWN
-        return self.config(name) if name is not None else NO_CONFIG
+        return self.config(name)
 
     def config(self, name: str) -> Settings:
         """Return a config after checking its switches; UNKNOWN if it is missing or invalid."""
         if name not in self._settings:
             config = self.library.config(name)
-            self._settings[name] = (
-                UNKNOWN if config is None else Settings(config.data, config.layers, config.modes, name)
-            )
-            for layer in config.layers if config is not None else ():
-                check_switches(layer, config.data if config is not None else {}, self.problems)
+            self._settings[name] = UNKNOWN
+            if config is not None:
+                self._settings[name] = Settings(config.data, config.layers, config.modes, name)
+                for layer in config.layers:
+                    check_switches(layer, config.data, self.problems)
         return self._settings[name]
 
     def breaker(self, name: str, span: Span, settings: Settings) -> Mapping[str, Any]:
@@ -135,9 +134,8 @@ class Lookups:
         self.add_reference(span, "key", f"config/{settings.name}.yaml", f"breakers.{name}")
         if breaker is None and settings.data is not None:
             known = settings.part("breakers")
-            self.report_unknown(
-                span, "breaker", name, known, "" if known else "define breakers in the workflow's config"
-            )
+            hint = "" if known else "define breakers in the workflow's config"
+            self.report_unknown(span, "breaker", name, known, hint)
         return breaker if isinstance(breaker, Mapping) else {}
 
     # skills
@@ -266,9 +264,8 @@ class Lookups:
         try:
             member = parse_member(written)
         except MemberError as error:
-            yield InvalidName(
-                "member", str(error), "write `role`, `role:variant`, `role@model` or `role:variant@model`"
-            )
+            hint = "write `role`, `role:variant`, `role@model` or `role:variant@model`"
+            yield InvalidName("member", str(error), hint)
             return
         role = self.role(member.role)
         if role is None and self.library.locate(f"roles/{member.role}.md") is None:

@@ -71,10 +71,9 @@ class Origin:
 
 def find_privileged_settings(library: Library) -> tuple[PrivilegedSetting, ...]:
     """Return the settings of the project that need consent, in file order."""
-    models = library.config("models")
+    models, layers = library.config("models"), library.layers("models")
     if models is None or PROJECT not in models.roots:
         return ()
-    layers = list(zip(models.roots, models.layers, strict=True))
     others = [layer for root, layer in layers if root != PROJECT]
     baseline_endpoints = _endpoints(merge_models(others, Problems()) if others else {})
     settings = []

@@ -94,14 +94,10 @@ def search_path(project: Path) -> tuple[Root, ...]:
         *((Root(config, "~config/", USER),) if config.is_absolute() else ()),
         Root(package_library(), "skillrun:", "library"),
     )
-    seen: set[Path] = set()
-    unique_roots = []
+    by_path: dict[Path, Root] = {}
     for root in reversed(roots):
-        resolved = root.path.resolve()
-        if resolved not in seen:
-            seen.add(resolved)
-            unique_roots.append(root)
-    return tuple(reversed(unique_roots))
+        by_path.setdefault(root.path.resolve(), root)
+    return tuple(reversed(by_path.values()))
 
 
 FOLDERS: Final = ("workflows", "skills", "roles", "config")

@@ -236,16 +236,14 @@ def _generate_text(request: Request) -> str:
     noisy = request.model.startswith(NOISE_MODEL)
     if request.schema is not None:
         return json.dumps(_generate_value(request, request.schema), ensure_ascii=False)
-    parts = 1 + int(seed[:4], 16) % 20 if noisy else 1
-    return "\n".join(
-        _generate_section(sha256(f"{seed}{n}".encode()).digest() if n else bytes.fromhex(seed)) for n in range(parts)
-    )
-
-
-def _generate_section(seed: bytes) -> str:
-    words = [WORDS[byte % 64] for byte in seed]
-    lines = "\n".join(f"- {words[i].capitalize()} {words[i + 1]} {words[i + 2]}." for i in range(20, 32, 4))
-    return f"# {words[0].capitalize()} {words[1]}\n\n{' '.join(words[2:20]).capitalize()}.\n\n{lines}\n"
+    sections = []
+    for number in range(1 + int(seed[:4], 16) % 20 if noisy else 1):
+        digest = sha256(f"{seed}{number}".encode()).digest() if number else bytes.fromhex(seed)
+        words = [WORDS[byte % 64] for byte in digest]
+        lines = "\n".join(f"- {words[i].capitalize()} {words[i + 1]} {words[i + 2]}." for i in range(20, 32, 4))
+        heading = f"# {words[0].capitalize()} {words[1]}"
+        sections.append(f"{heading}\n\n{' '.join(words[2:20]).capitalize()}.\n\n{lines}\n")
+    return "\n".join(sections)
 
 
 @lru_cache(maxsize=1024)
