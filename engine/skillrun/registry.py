@@ -1,6 +1,6 @@
 """Finds and imports the objects that extensions register.
 
-Built-in extensions are in the table `BUILT_IN`. An installed package registers an object with an entry point in a group
+Built-in objects are in the table `BUILT_IN`. An installed package registers an object with an entry point in a group
 such as `skillrun.listeners`. The file `entry_points.txt` is read directly, since importing `importlib.metadata` takes
 60 ms.
 """
@@ -9,17 +9,33 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
 from typing import Any, Final, Literal, get_args
 
-Group = Literal["checks", "commands", "listeners", "outlines", "stores"]
+Group = Literal["checks", "commands", "listeners", "outlines", "providers", "reports", "stores", "tools"]
 BUILT_IN: Final[dict[Group, dict[str, str]]] = {
     "checks": {"cases": "skillrun.extensions.testing.checking:check_cases"},
     "commands": {},  # the built-in commands are in `cli.registry`
     "listeners": {"traces": "skillrun.extensions.workers.telemetry.tracing:open_spans"},
     "outlines": {"tree-sitter": "skillrun.extensions.outline.parser:DefinitionParser"},
-    "stores": {"postgres": "skillrun.extensions.workers.commands.open_store:open_store"},
+    "providers": {
+        "anthropic": "skillrun.models.providers:open_client",
+        "responses": "skillrun.models.providers:open_client",
+        "openai": "skillrun.models.providers:open_client",
+        "embedded": "skillrun.models.embedded:open_client",
+    },
+    "reports": {},  # the sections of the built-in report are in its template
+    "stores": dict.fromkeys(("postgresql", "postgres"), "skillrun.extensions.workers.commands.open_store:open_store"),
+    "tools": {
+        "Read": "skillrun.repository.repository:READ",
+        "Outline": "skillrun.repository.repository:OUTLINE",
+        "Grep": "skillrun.repository.repository:GREP",
+        "Glob": "skillrun.repository.repository:GLOB",
+        "List": "skillrun.repository.repository:LIST",
+    },
 }
 PREFIX: Final = "skillrun."
 
@@ -27,7 +43,12 @@ PREFIX: Final = "skillrun."
 def names(group: Group) -> dict[str, str]:
     """Return the place (`module:attribute`) of each registered object of a group, keyed by name. A built-in object has
     priority over an object of a package with the same name."""
-    return {**read_entry_points().get(group, {}), **BUILT_IN[group]}
+    return {**BUILT_IN[group], **read_entry_points().get(group, {}), **BUILT_IN[group]}
+
+
+def is_registered(group: Group, name: str) -> bool:
+    """Whether a name is registered. The entry points of packages are read only for a name that is not built in."""
+    return name in BUILT_IN[group] or name in names(group)
 
 
 def load(group: Group, name: str) -> Any:
@@ -46,6 +67,23 @@ def load(group: Group, name: str) -> Any:
         reason = str(error) or type(error).__name__
         hint = f"reinstall or remove the package of `{place}`"
         raise UsageError(f"the extension `{name}` failed to load: {reason}", hint) from error
+
+
+@contextmanager
+def report_failure(group: Group, name: str) -> Iterator[None]:
+    """Raise UsageError if the block, which calls a registered object of a package, fails.
+
+    A SkillrunError, and any error of a built-in object, is not changed.
+    """
+    from skillrun.syntax.diagnostics import SkillrunError, UsageError
+
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, SkillrunError) or name in BUILT_IN[group]:
+            raise
+        message = f"the {group[:-1]} `{name}` of an extension failed: {str(error) or type(error).__name__}"
+        raise UsageError(message, "report it to the authors of its package, or remove the package") from error
 
 
 def import_object(place: str) -> Any:

@@ -113,11 +113,14 @@ class Replay:
         fingerprint: str,
         perform: Callable[[], Awaitable[Body]],
         load_failure: Callable[[Body], RequestFailed] | None = None,
+        unfinished: Body | None = None,
     ) -> Result:
         """Return the recorded result of a request, or make the request with `perform` and record the result.
 
         If the request fails, `perform` raises RequestFailed. With `load_failure`, a recorded failure is raised again,
-        and the request is not made. Raises RefusedInDryRun, and the errors of `perform` and of the journal.
+        and the request is not made. `unfinished` is recorded before the request is made. It remains the result if the
+        process ends before the request does, so a request that executes something is not repeated. Raises
+        RefusedInDryRun, and the errors of `perform` and of the journal.
         """
         recorded = self.find(effect, address, fingerprint)
         if recorded is not None:
@@ -130,6 +133,8 @@ class Replay:
                 raise error
         if self.is_dry_run:
             refuse_in_dry_run(effect.name, address)
+        if unfinished is not None:
+            await self.journal.record(effect.record, address, fingerprint, unfinished)
         try:
             body = await perform()
         except RequestFailed as error:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from skillrun import registry
 from skillrun.cli.main import main
 from tests.launcher import run_skillrun
 from tests.shipped import share_shipped_library
@@ -87,3 +88,24 @@ def process() -> Call:
         return Done(done.returncode, done.stdout, done.stderr)
 
     return call
+
+
+@pytest.fixture
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str, str, str], Path]]:
+    """Installs a package that consists of one module and its entry points, and returns the folder of packages."""
+    site = tmp_path / "site"
+    monkeypatch.syspath_prepend(str(site))
+    modules = []
+
+    def install_package(name: str, code: str, entry_points: str) -> Path:
+        (site / f"{name}-0.1.dist-info").mkdir(parents=True)
+        (site / f"{name}.py").write_text(code)
+        (site / f"{name}-0.1.dist-info" / "entry_points.txt").write_text(entry_points)
+        registry.read_entry_points.cache_clear()
+        modules.append(name)
+        return site
+
+    yield install_package
+    registry.read_entry_points.cache_clear()
+    for name in modules:
+        sys.modules.pop(name, None)

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final
 
+from skillrun import registry
 from skillrun.checker.absences import absent_fields
 from skillrun.checker.interfaces import check_declarations
 from skillrun.checker.lints import find_unread_inputs
@@ -26,7 +27,7 @@ from skillrun.checker.verbs.steps import check_material, check_steps
 from skillrun.checker.workflows import WorkflowCheck
 from skillrun.definitions.definitions import Phase, Step
 from skillrun.definitions.parse import check_kind
-from skillrun.definitions.verbs import LOOKUP, TOOLS
+from skillrun.definitions.verbs import LOOKUP
 from skillrun.library.library import Library
 from skillrun.library.lookups import UNKNOWN, Lookups, Settings
 from skillrun.library.settings import check_engine_settings
@@ -177,8 +178,9 @@ class Checker:
                     summary_type = label_type(text.output.type, ("the summary",))
                     scope.check_record_fields(text.output.span, summary_type, PHASE_RECORD, "the summary")
                 for section in text.document.sections if name == "tools" else ():
-                    if section.name not in (*TOOLS, LOOKUP):
-                        self.lookups.report_unknown(section.heading, "tool", section.name, (*TOOLS, LOOKUP))
+                    if section.name != LOOKUP and not registry.is_registered("tools", section.name):
+                        tools = (*registry.names("tools"), LOOKUP)
+                        self.lookups.report_unknown(section.heading, "tool", section.name, tools)
         check_engine_settings(self.library, self.problems)
         check_sizes(self.library, self.lookups.config("skillrun").part("token_lint"), self.problems)
 

@@ -209,9 +209,21 @@ def select_store(runs: Path) -> Store:
 
 
 def open_store(url: str) -> SharedStore:
-    """Return the store at a URL, opened by the registered extension. Raises SkillrunError."""
-    store: SharedStore = registry.load("stores", "postgres")(url)
-    return store
+    """Return the store at a URL, opened by the extension that registers its scheme. Raises SkillrunError."""
+    from skillrun import registry
+    from skillrun.syntax.diagnostics import UsageError, allowed_hint, did_you_mean
+
+    scheme, separator, _ = url.partition("://")
+    if not separator:
+        raise UsageError("the store URL has no scheme", "use postgresql://user@host:5432/database")
+    if not registry.is_registered("stores", scheme):
+        schemes = [*registry.names("stores")]
+        hint = did_you_mean(scheme, schemes) or allowed_hint(schemes)
+        raise UsageError(f"no store is registered for URLs that start with `{scheme}://`", hint)
+    open_registered = registry.load("stores", scheme)
+    with registry.report_failure("stores", scheme):
+        store: SharedStore = open_registered(url)
+        return store
 
 
 def require_store_url() -> str:

@@ -99,14 +99,9 @@ def validate(path: Path | None, strict: bool, shape: Format | None, json: bool) 
 def _run_check(name: str, project: Path, library: Library, programs: list[Program]) -> tuple[list[str], list[Problem]]:
     """Return the files that a check covers, and its problems. Raises UsageError if the check of a package fails."""
     check = registry.load("checks", name)
-    try:
+    with registry.report_failure("checks", name):
         files, problems = check(project, library, programs)
         return files, list(problems)
-    except Exception as error:
-        if name in registry.BUILT_IN["checks"]:
-            raise
-        message = f"the check `{name}` of an extension failed: {str(error) or type(error).__name__}"
-        raise UsageError(message, "report it to the authors of its package, or remove the package") from error
 
 
 def _is_below(path: str, part: str) -> bool:

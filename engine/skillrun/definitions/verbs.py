@@ -241,7 +241,6 @@ FEATURE_KEYS: Final = _keys(
     requires=Key("names", "the features that must also be on"),
 )
 
-TOOLS: Final = ("Read", "Outline", "Grep", "Glob", "List")
 LOOKUP: Final = "Lookup"  # for members with tools whose prompt leaves out content of the journal
 
 ENGINE_FILES: Final = (".run", "summaries", "state.md")  # what the engine writes to a run's folder, besides `round-…`

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from ipaddress import AddressValueError, IPv4Address, IPv4Network, IPv6Address
 from typing import Final
 
-KINDS: Final = ("anthropic", "responses", "openai", "embedded")  # of providers
 PROVIDER: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
 VARIABLE: Final = re.compile(r"[A-Z_][A-Z0-9_]{0,59}")  # only capitals, because a pasted key contains other letters
 PROVIDER_HINT: Final = "use at most 40 letters, digits, `-`, `_` and `.`, starting with a letter or digit"

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
 
+from skillrun import registry
 from skillrun.definitions.definitions import SKILL_KINDS, RecordPart, Role, TextFile, Workflow
 from skillrun.definitions.parse import Bank
-from skillrun.definitions.verbs import TOOLS
 from skillrun.library.configuration import check_switches, mode_dependent_keys
 from skillrun.library.library import Library
 from skillrun.library.model_names import InvalidName, ModelNames
@@ -200,9 +200,10 @@ class Lookups:
             for skill, span in role.skills.items():
                 self.agent_skill(skill, span)
             for tool, span in role.tools.items():
-                if tool not in TOOLS:
+                if not registry.is_registered("tools", tool):
                     message = f"there is no tool `{tool}`; the role does not get it"
-                    self.problems.report(span, "unknown-tool", message, suggest(tool, TOOLS), "warning")
+                    hint = suggest(tool, registry.names("tools"))
+                    self.problems.report(span, "unknown-tool", message, hint, "warning")
             node = role.document.frontmatter.get("model")
             if node is not None:
                 self.check_model(role.model, node.span)

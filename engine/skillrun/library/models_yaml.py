@@ -9,11 +9,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any, Final
 
+from skillrun import registry
 from skillrun.definitions.reader import Reader
 from skillrun.definitions.verbs import Key, Keys
 from skillrun.library.addresses import (
     HTTP_HINT,
-    KINDS,
     PROVIDER,
     PROVIDER_HINT,
     VARIABLE,
@@ -54,7 +54,7 @@ TABLES: Final[dict[str, Keys]] = {
         "tier": Key("choice", "the tier to use on another provider", values=("strong", "fast")),
     },
     "providers": {
-        "kind": Key("choice", "the API that it provides", True, KINDS),
+        "kind": Key("choice", "the API that it provides", True, tuple(registry.BUILT_IN["providers"])),
         "base_url": Key("address", "write its base URL", True),
         "key": Key("variable", 'the environment variable with its key, `""` if it needs none'),
         "names": Key("text", "a pattern for the bare names of its models"),
@@ -194,6 +194,8 @@ class _Layer(Reader):
 
     def read_key_value(self, name: str, key: Key, node: Node) -> Any:
         match key.kind:
+            case "choice" if name == "kind" and to_plain(node) not in key.values:
+                key = replace(key, values=tuple(registry.names("providers")))
             case "address":
                 return self.read_base_url(node)
             case "variable" if _is_variable(node):

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
+from skillrun import registry
 from skillrun.library.addresses import AddressError, parse_address
 from skillrun.library.library import Config, Library
 from skillrun.library.models_yaml import merge_models, part_entries, user_addresses
@@ -31,9 +32,16 @@ class Endpoint:
     key: str = ""
 
     @property
+    def is_built_in(self) -> bool:
+        return self.kind in registry.BUILT_IN["providers"]
+
+    @property
     def is_free(self) -> bool:
-        """Whether the endpoint needs no consent, because it has no key and is on this machine."""
-        if self.key:
+        """Whether the endpoint needs no consent: it has no key, is on this machine, and its kind is built in.
+
+        The client of a package may send requests to another address than this one.
+        """
+        if self.key or not self.is_built_in:
             return False
         try:
             return parse_address(self.base_url).is_local if self.base_url else self.kind == "embedded"
@@ -94,8 +102,9 @@ def _endpoint_settings(
         for key in ENDPOINT_KEYS if root == PROJECT else ():
             value: str = getattr(endpoint, key)
             span = layer.value_span("providers", name, key)
-            other = key != "kind" if baseline is None else value != getattr(baseline, key)
-            if span is not None and other:
+            is_new = baseline is None and (key != "kind" or not endpoint.is_built_in)
+            is_changed = baseline is not None and value != getattr(baseline, key)
+            if span is not None and (is_new or is_changed):
                 settings.append(PrivilegedSetting(name, f"providers.{name}.{key}", value, span, endpoint, baseline))
     return sorted(settings, key=lambda wish: wish.span.offset)
 

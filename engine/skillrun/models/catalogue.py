@@ -13,9 +13,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
+from skillrun import registry
 from skillrun.library.addresses import (
     HTTP_HINT,
-    KINDS,
     PROVIDER,
     PROVIDER_HINT,
     VARIABLE,
@@ -284,7 +284,8 @@ def _check_provider(provider: ProviderConfig, origin: Origin) -> None:
     where = f"models.yaml: `providers.{provider.name}"
     if not PROVIDER.fullmatch(provider.name):
         raise SkillrunError("models.yaml: a provider's name is invalid", PROVIDER_HINT)
-    _require_option(f"providers.{provider.name}.kind", provider.kind, KINDS)
+    if not registry.is_registered("providers", provider.kind):
+        _require_option(f"providers.{provider.name}.kind", provider.kind, registry.names("providers"))
     if provider.key and not VARIABLE.fullmatch(str(provider.key)):
         raise SkillrunError(f"{where}.key` is not the name of an environment variable", VARIABLE_HINT)
     if provider.kind == "embedded":

@@ -23,7 +23,7 @@ from skillrun.models.weights import KEY_HINT, fetch_weights, weights_error
 if TYPE_CHECKING:
     from pydantic_ai.profiles import ModelProfile
 
-    from skillrun.models.entries import EmbeddedConfig, ProviderConfig
+    from skillrun.models.entries import ClientContext, ProviderConfig
 
 STEPS = [(items, characters) for items in (4, 3, 2, 1) for characters in (400, 270, 180, 120, 80, 40)]
 """Pairs of limits: the items of a list, and the characters of a text. They apply where the schema sets no limit; the
@@ -82,29 +82,23 @@ LONGEST_REPLY = 320  # characters of a text reply: a model this small often does
 LONGEST_RECORD = 400  # characters of a structured reply
 
 
-async def open_embedded_client(
-    provider: ProviderConfig,
-    settings: EmbeddedConfig,
-    cache: Path,
-    environ: Mapping[str, str],
-    progress: Callable[[str], None],
-    redactor: Redactor,
-) -> EmbeddedClient:
+async def open_client(context: ClientContext) -> EmbeddedClient:
     """Fetch the weights if they are missing, start the server, and return a client for it. Raises `ModelError`."""
+    settings = context.embedded
+    assert settings is not None
     try:
         await asyncio.to_thread(import_module, "xllamacpp")
     except ImportError:
         step = f"Install it: {extra_hint('local')}. {KEY_HINT}"
         raise weights_error("the small local model needs xllamacpp, which is not installed", step) from None
-    path = await fetch_weights(settings, cache, environ, progress)
-    return await asyncio.to_thread(_start_server, provider, settings, path, progress, redactor)
+    path = await fetch_weights(settings, context.cache, context.environ, context.progress)
+    return await asyncio.to_thread(_start_server, context, path, settings.seed)
 
 
-def _start_server(
-    provider: ProviderConfig, settings: EmbeddedConfig, path: Path, progress: Callable[[str], None], redactor: Redactor
-) -> EmbeddedClient:
+def _start_server(context: ClientContext, path: Path, seed: int) -> EmbeddedClient:
     import xllamacpp
 
+    provider = context.provider
     key = secrets.token_hex(16)  # prevents other programs on this machine from using the server
     params = xllamacpp.CommonParams()
     params.model.path = str(path)
@@ -130,7 +124,7 @@ def _start_server(
     # this request returns, the loop has started, even if the caller is cancelled now.
     server.handle_completions({"prompt": "a", "n_predict": 1})
     local = replace(provider, base_url=f"{server.listening_address}/v1")
-    client = EmbeddedClient(local, key, redactor, progress, server, settings.seed)
+    client = EmbeddedClient(local, key, context.redactor, context.progress, server, seed)
     client.prepare_model(path.stem)
     return client
 

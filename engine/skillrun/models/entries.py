@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
-from skillrun.models.messages import Usage
+from skillrun.models.messages import Reply, Request, Usage
+from skillrun.models.redaction import Redactor
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,34 @@ class ProviderConfig:
 
     def is_configured(self, environ: Mapping[str, str]) -> bool:
         return not self.key or bool(environ.get(self.key))
+
+
+class ModelClient(Protocol):
+    """The client of a provider. A provider kind is a class of clients, or a function that opens one."""
+
+    async def send(self, request: Request) -> Reply:
+        """Make one attempt, and return the reply without its price and duration. Raises `ModelError`.
+
+        The gateway retries, enforces the provider's `timeout` and `concurrency`, and adds the price.
+        """
+        ...
+
+    async def close(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class ClientContext:
+    """What a provider kind gets in order to open a client. `model` is the name in the first request, `key` the value of
+    the provider's key. `progress` receives lines to show to the user; `redactor` removes keys from texts."""
+
+    provider: ProviderConfig
+    model: str
+    key: str
+    environ: Mapping[str, str]
+    cache: Path
+    progress: Callable[[str], None]
+    redactor: Redactor
+    embedded: EmbeddedConfig | None = None
 
 
 @dataclass(frozen=True)

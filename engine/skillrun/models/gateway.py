@@ -7,24 +7,24 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
+from inspect import isawaitable
 from itertools import count
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from skillrun import registry
 from skillrun.library.addresses import parse_address
 from skillrun.models.catalogue import Catalogue
-from skillrun.models.entries import ConcurrencyLimits, ProviderConfig
+from skillrun.models.entries import ClientContext, ConcurrencyLimits, ModelClient, ProviderConfig
 from skillrun.models.failures import model_error
 from skillrun.models.messages import NULL_LISTENER, AttemptListener, ModelError, Reply, Request
 from skillrun.models.redaction import Redactor
 from skillrun.models.scripted import ScriptedGateway
-
-if TYPE_CHECKING:
-    from skillrun.models.providers import ProviderClient
+from skillrun.syntax.diagnostics import SkillrunError
 
 LOCAL_RETRY_SECONDS: Final = 1.5
 """The time limit for retries if no server listens at a local address. It is short, because a restarting server is back
@@ -66,7 +66,7 @@ class ModelGateway:
     cache: Path
     progress: Callable[[str], None]
     slots: ConcurrencyLimits = field(default_factory=ProcessLimits)
-    clients: dict[str, ProviderClient] = field(default_factory=dict, init=False)
+    clients: dict[str, ModelClient] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         self._scripted = ScriptedGateway()
@@ -89,6 +89,8 @@ class ModelGateway:
                     await attempts.on_sent(attempt)
                     async with self._limit_attempt(provider, request, attempts, attempt):
                         reply = await self.clients[provider.name].send(request)
+                        if provider.kind not in registry.BUILT_IN["providers"]:
+                            reply = self._complete_reply(reply, request)
             except ModelError as error:
                 elapsed = perf_counter() - started
                 if error.kind == "rate_limit" and error.wait:
@@ -123,7 +125,8 @@ class ModelGateway:
         """Limit the time of an attempt. If it fails, notify the listener, and raise ModelError."""
         try:
             async with asyncio.timeout(provider.timeout):
-                yield
+                with self._report_extension(provider):
+                    yield
                 return
         except TimeoutError:
             timeout = TimeoutError(f"{provider.timeout:g} seconds")
@@ -132,6 +135,14 @@ class ModelGateway:
             error = failure
         await attempts.on_failed(number, error)
         raise error from None
+
+    def _complete_reply(self, reply: object, request: Request) -> Reply:
+        """Return the reply of a package's client with its model, and without keys. Raises TypeError."""
+        if not isinstance(reply, Reply):
+            raise TypeError(f"its client returned {type(reply).__name__} instead of Reply")
+        redactor = self._redactor
+        calls = tuple(replace(call, arguments=redactor.redact_value(call.arguments)) for call in reply.calls)
+        return replace(reply, text=redactor.redact_text(reply.text), calls=calls, model=reply.model or request.model)
 
     async def _ensure_open(self, provider: ProviderConfig, name: str, previous_failure: ModelError | None) -> None:
         """Open the provider's client.
@@ -160,20 +171,31 @@ class ModelGateway:
         if not provider.is_configured(self.environ):
             step = f"Set {provider.key}, or choose another model; without any key, the small embedded model is used."
             raise ModelError("auth", f"{provider.key} is not set, so {provider.name} cannot be used", next_step=step)
-        # In a thread: the imports alone take a second, and would block the other branches of a run.
-        if provider.kind == "embedded":
-            from skillrun.models import embedded
+        context = ClientContext(
+            provider,
+            name,
+            self.environ.get(provider.key, ""),
+            self.environ,
+            self.cache,
+            self.progress,
+            self._redactor,
+            self.catalogue.embedded,
+        )
+        with self._report_extension(provider):
+            client = registry.load("providers", provider.kind)(context)
+            self.clients[provider.name] = await client if isawaitable(client) else client
 
-            assert self.catalogue.embedded is not None
-            client: ProviderClient = await embedded.open_embedded_client(
-                provider, self.catalogue.embedded, self.cache, self.environ, self.progress, self._redactor
-            )
-        else:
-            from skillrun.models.providers import ProviderClient
-
-            client = ProviderClient(provider, self.environ.get(provider.key, ""), self._redactor, self.progress)
-            await asyncio.to_thread(client.prepare_model, name)
-        self.clients[provider.name] = client
+    @contextmanager
+    def _report_extension(self, provider: ProviderConfig) -> Iterator[None]:
+        """Raise `ModelError` for any error of a client that a package provides."""
+        try:
+            with registry.report_failure("providers", provider.kind):
+                yield
+        except ModelError:
+            raise
+        except SkillrunError as error:
+            message = self._redactor.redact_error(error.message)
+            raise ModelError("other", message, next_step=error.next_step) from error
 
     def _retry_delay(self, error: ModelError, provider: ProviderConfig, attempt: int, elapsed: float) -> float | None:
         """Return the seconds until the next attempt, or None if the gateway gives up."""

@@ -13,6 +13,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from skillrun import registry
+
 if TYPE_CHECKING:
     from skillrun.models.entries import ProviderConfig
 
@@ -56,6 +58,8 @@ async def fetch_model_list(provider: ProviderConfig, key: str, cache: Path) -> M
         return ModelList((), now, f"the list of {provider.name} is not fetched: {provider.blocked_reason}")
     if (cached := read_cached_list(provider, cache)) is not None:
         return cached
+    if provider.kind not in registry.BUILT_IN["providers"]:
+        return ModelList((), now, f"providers of the kind `{provider.kind}` have no list")
     path = _cache_path(provider, cache)
     cache_key = path.stem
     failure = _failures.get(cache_key)

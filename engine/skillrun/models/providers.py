@@ -5,6 +5,7 @@ Large dependencies are imported at the first call.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import warnings
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from pydantic_ai.profiles import ModelProfile
     from pydantic_ai.usage import RequestUsage
 
-    from skillrun.models.entries import ProviderConfig
+    from skillrun.models.entries import ClientContext, ProviderConfig
 
 
 TOTAL_TOKENS_KEY = "total_tokens"
@@ -102,6 +103,14 @@ STOPS: Mapping[str | None, StopReason] = {
     "length": "length",
     "content_filter": "refusal",
 }
+
+
+async def open_client(context: ClientContext) -> ProviderClient:
+    """Return a client that is ready to send a request to the context's model."""
+    client = ProviderClient(context.provider, context.key, context.redactor, context.progress)
+    # In a thread: the imports alone take a second, and would block the other branches of a run.
+    await asyncio.to_thread(client.prepare_model, context.model)
+    return client
 
 
 class ProviderClient:
@@ -187,8 +196,6 @@ class ProviderClient:
 async def list_models(provider: ProviderConfig, key: str, seconds: float) -> list[str]:
     """Return the names of the models that the provider lists, in the provider's order. Invalid names, and names that
     contain a piece of the key, are left out. Raises `ModelError`."""
-    import asyncio
-
     from skillrun.models.transport import sdk_client
 
     redactor = Redactor([key])

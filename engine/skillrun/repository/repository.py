@@ -1,7 +1,8 @@
-"""Runs the read-only tools on one folder, which they can neither leave nor change. Results are limited in size and
-deterministic.
+"""Runs the tools that roles can list: the built-in ones, and those of installed packages.
 
-Errors are returned to the model as text that starts with `error:`. The tools are in separate modules.
+The built-in tools read one folder, which they can neither leave nor change. Their results are limited in size and
+deterministic. Errors are returned to the model as text that starts with `error:`. The functions of the tools are in
+separate modules.
 """
 
 from __future__ import annotations
@@ -10,96 +11,121 @@ import asyncio
 import math
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Any, Final, Literal
 
+from skillrun import registry
 from skillrun.repository.confined_folder import LONGEST
 from skillrun.repository.file_tools import glob, list_folder, read_lines
 from skillrun.repository.outline import outline
 from skillrun.repository.readable_folder import SECONDS, ReadableFolder
-from skillrun.repository.results import OutputBudget, ToolError
+from skillrun.repository.results import MAX_RESULT, OutputBudget, ToolError
 from skillrun.repository.searching import grep
+from skillrun.scoring.compaction import clip
 from skillrun.scoring.patterns import MAX_PATTERN
-from skillrun.syntax.diagnostics import SkillrunError
+from skillrun.syntax.diagnostics import SkillrunError, UsageError
 from skillrun.types.schemas import Shape, quote_value
 
 MAX_ARGUMENTS: Final = 20
 MAX_NUMBER: Final = 1_000_000_000
+MAX_TOKENS: Final = MAX_RESULT // 3  # of the result of a package's tool
+
+
+@dataclass(frozen=True)
+class ToolContext:
+    """What a tool gets for one call: how to open the folder that the workflow names as `repository`, and the maximum
+    size of the result."""
+
+    open_folder: Callable[[], ReadableFolder]
+    budget: OutputBudget
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A tool that roles can list.
+
+    `run` gets the arguments and returns the result for the model. It runs in a thread, and raises ToolError to report
+    an error to the model. The arguments match `parameters`, a JSON Schema.
+
+    If `effect` is `executes`, a call is journaled before it runs, is refused in a dry run, and is not repeated after a
+    crash. A tool that `needs_repository` is offered only by workflows with a `repository`.
+    """
+
+    description: str
+    parameters: Mapping[str, Any]
+    run: Callable[[Mapping[str, Any], ToolContext], str]
+    effect: Literal["pure", "reads", "executes"] = "executes"
+    needs_repository: bool = False
+
+
+def _folder_tool(run: Callable[..., str], *required: str, **properties: dict[str, Any]) -> Tool:
+    """Return a tool that reads the repository. Its description is in `skills/system/tools.md`."""
+
+    def run_in_folder(arguments: Mapping[str, Any], context: ToolContext) -> str:
+        try:
+            with context.open_folder() as folder:
+                return run(folder, context.budget, **arguments)
+        except TimeoutError:
+            raise ToolError(f"stopped after {SECONDS:g} seconds; use a narrower path") from None
+        except (FileNotFoundError, NotADirectoryError):
+            raise ToolError(f"there is no {quote_value(arguments.get('path', '.'))}") from None
+        except OSError as error:
+            raise ToolError(error.strerror or "it cannot be read") from None
+
+    closed = {"additionalProperties": False}
+    parameters = {"type": "object", "properties": properties, "required": list(required), **closed}
+    return Tool("", parameters, run_in_folder, "reads", needs_repository=True)
+
+
 _TEXT: Final = {"type": "string"}
 _COUNT: Final = {"type": "integer", "minimum": 1}
-_TOOL_FUNCTIONS: Final[Mapping[str, Callable[..., str]]] = {
-    "Read": read_lines,
-    "Outline": outline,
-    "Grep": grep,
-    "Glob": glob,
-    "List": list_folder,
-}
+READ: Final = _folder_tool(read_lines, "path", path=_TEXT, offset=_COUNT, limit=_COUNT)
+OUTLINE: Final = _folder_tool(outline, path=_TEXT, glob=_TEXT)
+GREP: Final = _folder_tool(grep, "pattern", pattern=_TEXT, path=_TEXT, glob=_TEXT)
+GLOB: Final = _folder_tool(glob, "pattern", pattern=_TEXT)
+LIST: Final = _folder_tool(list_folder, path=_TEXT)
 _PARAMETER: Final = re.compile(r"- `(\w+)`: (.*)")
 
 
-def _parameters(*required: str, **properties: dict[str, Any]) -> dict[str, Any]:
-    return {"type": "object", "properties": properties, "required": list(required), "additionalProperties": False}
-
-
-TOOLS: Final[Mapping[str, dict[str, Any]]] = {
-    "Read": _parameters("path", path=_TEXT, offset=_COUNT, limit=_COUNT),
-    "Outline": _parameters(path=_TEXT, glob=_TEXT),
-    "Grep": _parameters("pattern", pattern=_TEXT, path=_TEXT, glob=_TEXT),
-    "Glob": _parameters("pattern", pattern=_TEXT),
-    "List": _parameters(path=_TEXT),
-}
-"""The parameters of each tool, as JSON Schema."""
-
-
 class Repository:
-    """The tools for one folder; `open_folder` opens it for each tool call."""
+    """Runs tools; `open_folder` opens the folder that they may read, for each tool call."""
 
     def __init__(self, open_folder: Callable[[], ReadableFolder]) -> None:
         self._open_folder = open_folder
 
     async def run(self, name: str, arguments: Mapping[str, Any], tokens: float = math.inf) -> str:
-        """Return a tool's result for the model, limited to about `tokens` tokens. Errors are returned as text."""
+        """Return a tool's result for the model, limited to about `tokens` tokens. Errors are returned as text.
+
+        Raises UsageError if the tool of a package fails.
+        """
         answer = await asyncio.to_thread(self._run_tool, name, arguments, OutputBudget(tokens=tokens))
         return answer.encode("utf-8", "replace").decode("utf-8")
 
     def _run_tool(self, name: str, arguments: Mapping[str, Any], budget: OutputBudget) -> str:
-        if name not in _TOOL_FUNCTIONS:
-            return f"error: there is no tool {quote_value(name)}; allowed: {', '.join(TOOLS)}"
+        is_built_in = name in registry.BUILT_IN["tools"]
+        if not is_built_in and not registry.is_registered("tools", name):
+            return f"error: there is no tool {quote_value(name)}; allowed: {', '.join(registry.names('tools'))}"
+        tool = load_tool(name)
         provided = {key: value for key, value in arguments.items() if value is not None}
-        if problem := _argument_error(provided) or "; ".join(
-            error.message for error in Shape(TOOLS[name]).check(provided)
-        ):
+        problem = _argument_error(provided) if is_built_in else ""
+        if problem or (problem := "; ".join(error.message for error in Shape(dict(tool.parameters)).check(provided))):
             return f"error: {problem}"
-        try:
-            with self._open_folder() as folder:
-                return _TOOL_FUNCTIONS[name](folder, budget, **provided)
-        except ToolError as error:
-            return f"error: {error}"
-        except SkillrunError as error:
-            return f"error: {error.message}. {error.next_step}".rstrip(". ") + "."
-        except TimeoutError:
-            return f"error: stopped after {SECONDS:g} seconds; use a narrower path"
-        except (FileNotFoundError, NotADirectoryError):
-            return f"error: there is no {quote_value(provided.get('path', '.'))}"
-        except OSError as error:
-            return f"error: {error.strerror or 'it cannot be read'}"
+        with registry.report_failure("tools", name):
+            try:
+                text = tool.run(provided, ToolContext(self._open_folder, budget))
+            except ToolError as error:
+                return f"error: {error}"
+            except SkillrunError as error:
+                return f"error: {error.message}. {error.next_step}".rstrip(". ") + "."
+            return text if is_built_in else clip(text, int(min(MAX_TOKENS, budget.tokens)))
 
 
-def tool_specs(
-    descriptions: Mapping[str, str], parameters: Mapping[str, Mapping[str, Any]] = TOOLS
-) -> list[dict[str, Any]]:
-    """Return the name, description and parameters of each tool. A line "- `path`: …" in a description describes the
-    parameter `path`."""
-    specs = []
-    for name, text in descriptions.items():
-        known = dict(_PARAMETER.findall(text))
-        properties = {
-            parameter: {**kind, **({"description": known[parameter]} if parameter in known else {})}
-            for parameter, kind in parameters[name]["properties"].items()
-        }
-        sentences = "\n".join(line for line in text.splitlines() if not _PARAMETER.fullmatch(line)).strip()
-        schema = {**parameters[name], "properties": properties}
-        specs.append({"name": name, "description": sentences, "parameters": schema})
-    return specs
+def load_tool(name: str) -> Tool:
+    """Return a registered tool. Raises UsageError if its package fails to load."""
+    tool = registry.load("tools", name)
+    if not isinstance(tool, Tool):
+        raise UsageError(f"the tool `{name}` of an extension is not an object of the class `Tool`")
+    return tool
 
 
 def _argument_error(arguments: Mapping[str, Any]) -> str:
@@ -115,3 +141,15 @@ def _argument_error(arguments: Mapping[str, Any]) -> str:
         if len(name) > MAX_PATTERN or (isinstance(value, str) and len(value) > LONGEST):
             return f"{quote_value(name)} is longer than {LONGEST:,} characters"
     return ""
+
+
+def tool_spec(name: str, text: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a tool's name, description and parameters. A line "- `path`: …" in `text` describes the parameter
+    `path`."""
+    descriptions = dict(_PARAMETER.findall(text))
+    properties = {
+        parameter: {**kind, **({"description": descriptions[parameter]} if parameter in descriptions else {})}
+        for parameter, kind in parameters.get("properties", {}).items()
+    }
+    sentences = "\n".join(line for line in text.splitlines() if not _PARAMETER.fullmatch(line)).strip()
+    return {"name": name, "description": sentences, "parameters": {**parameters, "properties": properties}}

@@ -142,8 +142,7 @@ class EvaluationState:
     counted_calls: set[tuple[str, str]] = field(default_factory=set)  # address, fingerprint
     refusals: dict[str, ModelError] = field(default_factory=dict)  # keyed by model: the latest refusal
     responsive_models: set[str] = field(default_factory=set)  # the models that have replied
-    reported_folders: set[str] = field(default_factory=set)  # readable folders already reported to the user
-    has_warned_of_outlines: bool = False  # whether the user knows that source files have no outlines
+    reported: set[str] = field(default_factory=set)  # folders and texts already reported to the user
 
 
 @dataclass

@@ -170,7 +170,7 @@ def test_a_database_is_migrated_once_and_a_newer_store_is_left_unchanged(
 @pytest.mark.parametrize(
     ("url", "code", "message"),
     [
-        ("sqlite:///runs.db", 2, "the store URL is not a Postgres URL"),
+        ("sqlite:///runs.db", 2, "no store is registered for URLs that start with `sqlite://`"),
         ("postgresql://nobody@127.0.0.1:9/none", 1, "does not answer"),
     ],
 )

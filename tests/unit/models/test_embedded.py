@@ -17,6 +17,7 @@ import pytest
 
 from skillrun.models import embedded
 from skillrun.models.embedded import EmbeddedClient
+from skillrun.models.entries import ClientContext
 from skillrun.models.gateway import open_gateway
 from skillrun.models.messages import Block, Message, ModelError, Request
 from skillrun.models.redaction import Redactor
@@ -121,9 +122,9 @@ def test_an_unused_server_can_be_closed() -> None:
         assert settings is not None
         cache = Path(platformdirs.user_cache_dir("skillrun"))
         for _ in range(3):
-            backend = await embedded.open_embedded_client(
-                models.providers["embedded"], settings, cache, os.environ, ignore_progress, Redactor()
-            )
+            provider = models.providers["embedded"]
+            context = ClientContext(provider, "", "", os.environ, cache, ignore_progress, Redactor(), settings)
+            backend = await embedded.open_client(context)
             await backend.close()
 
     asyncio.run(open_and_close())

@@ -22,7 +22,7 @@ import pytest
 
 from skillrun.installation import extra_hint
 from skillrun.models import embedded, weights
-from skillrun.models.entries import EmbeddedConfig
+from skillrun.models.entries import ClientContext, EmbeddedConfig
 from skillrun.models.messages import ModelError
 from skillrun.models.redaction import Redactor
 from tests.servers.index import FILE, NAME, Index, serve_index, wheel
@@ -415,5 +415,7 @@ def test_the_extra_is_named_if_llama_cpp_is_missing(tmp_path: Path, monkeypatch:
     monkeypatch.setitem(sys.modules, "xllamacpp", None)
     provider = catalogue().providers["embedded"]
     with pytest.raises(ModelError, match="xllamacpp, which is not installed") as caught:
-        asyncio.run(embedded.open_embedded_client(provider, SETTINGS, tmp_path, {}, ignore_progress, Redactor()))
+        asyncio.run(
+            embedded.open_client(ClientContext(provider, "", "", {}, tmp_path, ignore_progress, Redactor(), SETTINGS))
+        )
     assert extra_hint("local") in caught.value.next_step

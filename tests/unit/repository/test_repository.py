@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from skillrun import registry
 from skillrun.definitions.verbs import LOOKUP
 from skillrun.library.library import Library
 from skillrun.library.roots import Root, package_library
@@ -20,7 +21,7 @@ from skillrun.library.settings import secret_names
 from skillrun.repository.confined_folder import ConfinedFolder
 from skillrun.repository.file_tools import MAX_RANGE, MAX_WHOLE_FILE
 from skillrun.repository.readable_folder import ReadableFolder
-from skillrun.repository.repository import TOOLS, Repository, tool_specs
+from skillrun.repository.repository import Repository, load_tool, tool_spec
 from skillrun.repository.results import MAX_LINE, MAX_RESULT
 from skillrun.repository.searching import MAX_HITS
 from skillrun.scoring.compaction import estimate_tokens
@@ -28,6 +29,7 @@ from skillrun.syntax.diagnostics import Problems
 from skillrun.syntax.document import parse_document
 from skillrun.syntax.reading import read_source
 
+TOOLS = registry.BUILT_IN["tools"]
 SECRET = "the secret of the folder next door"
 SECRETS = secret_names(Library([Root(package_library(), "skillrun:", "library")]))
 DESCRIPTIONS = Path(__file__).parents[3] / "skills" / "system" / "tools.md"
@@ -365,15 +367,16 @@ def test_the_shipped_descriptions_cover_every_tool_and_parameter() -> None:
     assert document is not None
     described = {section.name: section.text.value for section in document.sections}
     assert list(described) == [*TOOLS, LOOKUP]  # the run itself provides `LOOKUP`
-    for spec in tool_specs({name: described[name] for name in TOOLS}):
+    for name in TOOLS:
+        spec = tool_spec(name, described[name], load_tool(name).parameters)
         assert spec["description"]
         assert "\n- `" not in spec["description"]
         for parameter in spec["parameters"]["properties"].values():
             assert parameter["description"]
 
 
-def test_only_the_named_tools_are_specified() -> None:
-    (spec,) = tool_specs({"Read": "Reads.\n- `path`: The file."})
+def test_lines_of_a_description_describe_parameters() -> None:
+    spec = tool_spec("Read", "Reads.\n- `path`: The file.", load_tool("Read").parameters)
     assert (spec["name"], spec["description"]) == ("Read", "Reads.")
     assert spec["parameters"]["properties"]["path"] == {"type": "string", "description": "The file."}
     assert spec["parameters"]["properties"]["offset"] == {"type": "integer", "minimum": 1}

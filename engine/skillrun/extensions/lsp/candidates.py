@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
+from skillrun import registry
 from skillrun.definitions.definitions import SKILL_KINDS
-from skillrun.definitions.verbs import SUMMARY_KEYS, TOOLS
+from skillrun.definitions.verbs import SUMMARY_KEYS
 from skillrun.extensions.lsp.cursor_context import CompletionCandidate, CursorContext, config_entries
 from skillrun.extensions.lsp.descriptions import describe_type
 from skillrun.extensions.lsp.library_names import (
@@ -248,7 +249,7 @@ _VALUES: Final[Mapping[str, Callable[[CursorContext], Iterator[CompletionCandida
     "elsewhere": model_part("tiers"),
     "prefer": model_part("providers"),
     "provider": model_part("providers"),
-    "tools": _constant_names(*TOOLS),
+    "tools": lambda _context: (CompletionCandidate(name, "value") for name in registry.names("tools")),
     "skills": agent_skills,
     "kind": _constant_names(*SKILL_KINDS),
     "with": _with_values,

@@ -107,6 +107,7 @@ def render_page(data: ReportData, *, now: datetime | None = None) -> str:
         "courses": build_output_trends(data.summary["phases"]),
         "waiting": [each for each in data.history.exchanges if each.answer is None],
         "answered": [each for each in data.history.exchanges if each.answer is not None],
+        "sections": list(enumerate(data.sections, 1)),
         "changed": [each for each in data.documents if each.changes],
     }
     page = ""

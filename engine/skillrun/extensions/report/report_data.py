@@ -6,11 +6,12 @@ The report shows all readable parts; `doubts` lists the unreadable ones.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, Final
 
+from skillrun import registry
 from skillrun.cli.differences import text_difference
 from skillrun.cli.loading import open_library
 from skillrun.cli.run_summary import summarize_run
@@ -79,6 +80,14 @@ class ReportDocument:
 
 
 @dataclass(frozen=True)
+class ReportSection:
+    """A section that an extension adds to the report. `text` is markdown, in which HTML has no effect."""
+
+    title: str
+    text: str
+
+
+@dataclass(frozen=True)
 class ReportData:
     """The data of a report. `summary` is what `skillrun show --json` prints."""
 
@@ -90,6 +99,7 @@ class ReportData:
     is_shared: bool
     """Whether other users may read the run's files."""
     doubts: Sequence[str]
+    sections: Sequence[ReportSection] = ()
 
     @property
     def deliverable(self) -> ReportDocument | None:
@@ -115,7 +125,24 @@ def collect_report_data(run: StoredRun) -> ReportData:
     is_held = summary["status"] == "running" or (can_read_lease and run.lease.is_held())
     documents = _documents(view, summary, _deliverable_names(summary))
     is_shared = run.state().share
-    return ReportData(summary, calls, view.history, documents, is_held, is_shared, [*doubts, *calls.notes])
+    data = ReportData(summary, calls, view.history, documents, is_held, is_shared, [*doubts, *calls.notes])
+    sections, failures = _registered_sections(data)
+    return replace(data, sections=sections, doubts=[*data.doubts, *failures])
+
+
+def _registered_sections(data: ReportData) -> tuple[list[ReportSection], list[str]]:
+    """Return the sections that extensions add, and why sections are missing."""
+    sections, failures = [], []
+    for name in registry.names("reports"):
+        try:
+            build_section = registry.load("reports", name)
+            with registry.report_failure("reports", name):
+                section: ReportSection | None = build_section(data)
+                if section is not None:
+                    sections.append(ReportSection(str(section.title), str(section.text)[:MAX_DOCUMENT_CHARS]))
+        except SkillrunError as error:
+            failures.append(error.message)
+    return sections, failures
 
 
 def _deliverable_names(summary: Record) -> list[str]:

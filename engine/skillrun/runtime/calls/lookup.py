@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from skillrun.definitions.verbs import LOOKUP
 from skillrun.models.messages import ToolSpec
+from skillrun.runtime.calls.tools import tool_descriptions
 from skillrun.runtime.run import PhaseRun
 from skillrun.scoring.compaction import KINDS, clip
 from skillrun.types.schemas import quote_value
@@ -51,12 +52,10 @@ def lookup_tool(phase: PhaseRun) -> tuple[ToolSpec, ...]:
     dropped = {str(omission["record"].get("id")) for omission in phase.record.prompts.dropped_records}
     if not any(entry.status or entry.id in dropped for entry in recorded_entries(phase)):
         return ()
-    from skillrun.repository.repository import tool_specs
+    from skillrun.repository.repository import tool_spec
 
-    text = phase.run.program.library.text("system/tools")
-    sections = text.document.sections if text is not None else ()
-    wanted = {section.name: section.text.value.strip() for section in sections if section.name == LOOKUP}
-    return tuple(ToolSpec(**spec) for spec in tool_specs(wanted, {LOOKUP: PARAMETERS}))
+    text = tool_descriptions(phase.run).get(LOOKUP)
+    return () if text is None else (ToolSpec(**tool_spec(LOOKUP, text, PARAMETERS)),)
 
 
 def recorded_entries(phase: PhaseRun) -> list[RecordedEntry]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from skillrun.definitions.verbs import LOOKUP
-from skillrun.events import ToolUsed
+from skillrun.events import Notice, ToolUsed
 from skillrun.models.messages import Block, Message, ToolCall
-from skillrun.replay import TOOL_CALLS, Body
+from skillrun.replay import TOOL_CALLS, Body, RefusedInDryRun
 from skillrun.runtime.calls.lookup import look_up
 from skillrun.runtime.calls.member_request import MemberRequest
 from skillrun.runtime.calls.reads import LineRange, lines_from_tool
@@ -13,9 +15,12 @@ from skillrun.runtime.calls.tools import build_repository
 from skillrun.runtime.prompts.context import MIN_REPLY_TOKENS
 from skillrun.runtime.run import PhaseRun
 from skillrun.scoring.compaction import clip, estimate_tokens
+from skillrun.syntax.diagnostics import UsageError
 from skillrun.syntax.sanitizing import sanitize
 from skillrun.templates.functions import wrap_untrusted_text
 from skillrun.types.schemas import quote_value
+
+INTERRUPTED: Final = "error: the run ended during this tool call; it may have taken effect, and is not repeated"
 
 
 async def run_tools(
@@ -58,14 +63,27 @@ async def _run_tool(
     run = phase.run
     tool_address = f"{address}/{tool.id}"
 
+    from skillrun.repository.repository import load_tool
+
+    effect = TOOL_CALLS if tool.name == LOOKUP else TOOL_CALLS._replace(name=load_tool(tool.name).effect)
+    body: Body = {"tool": tool.name, "arguments": tool.arguments}
+
     async def use() -> Body:
         if tool.name == LOOKUP:
             text = look_up(phase, tool.arguments, room)
         else:
-            text = await build_repository(phase).run(tool.name, tool.arguments, room)
-        return {"tool": tool.name, "arguments": tool.arguments, "result": sanitize(text)}
+            try:
+                text = await build_repository(phase).run(tool.name, tool.arguments, room)
+            except UsageError as error:  # the tool of a package failed
+                run.emit(Notice(f"warning: {error}"))
+                text = f"error: {error.message}"
+        return {**body, "result": sanitize(text)}
 
-    result = await run.replay.once(TOOL_CALLS, tool_address, tool.fingerprint(), use)
+    unfinished = {**body, "result": INTERRUPTED} if effect.name == "executes" else None
+    try:
+        result = await run.replay.once(effect, tool_address, tool.fingerprint(), use, unfinished=unfinished)
+    except RefusedInDryRun as error:
+        return f"error: {error.message}"
     run.emit(ToolUsed(tool_address, phase.name, tool.name, tool.arguments, replayed=result.is_replayed))
     text = str(result.body.get("result", ""))
     if (lines := lines_from_tool(tool, text)) is not None:

@@ -11,12 +11,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from skillrun import registry
 from skillrun.events import Notice
 from skillrun.installation import extra_hint, has_outlines
 from skillrun.models.messages import ToolSpec
 from skillrun.runtime.frame import Frame
 from skillrun.runtime.run import PhaseRun, Run
-from skillrun.syntax.diagnostics import SkillrunError
+from skillrun.syntax.diagnostics import SkillrunError, UsageError
 from skillrun.types.schemas import quote_value
 
 if TYPE_CHECKING:
@@ -28,21 +29,42 @@ TOLD: Final = 4  # withheld names in the notice
 
 
 def member_tools(frame: Frame, seated: SeatedMember) -> tuple[ToolSpec, ...]:
-    """Return the member's tools; empty if the role names none, the workflow has no folder for them, or the model does
-    not support tools."""
+    """Return the tools that the role lists, without those that need a folder if the workflow has none. Empty if the
+    model does not support tools."""
     run, role = frame.run, seated.role
-    if (
-        not role.tools
-        or not frame.phase.names["repository"]
-        or not run.resolve_model(seated.member.model or role.model).tools
-    ):
+    if not role.tools or not run.resolve_model(seated.member.model or role.model).tools:
         return ()
-    from skillrun.repository.repository import tool_specs
+    from skillrun.repository.repository import load_tool, tool_spec
 
+    texts = tool_descriptions(run)
+    packaged = [name for name in role.tools if name not in texts and name not in registry.BUILT_IN["tools"]]
+    specs = []
+    for name in (*(name for name in texts if name in role.tools), *packaged):
+        if not registry.is_registered("tools", name):  # the checker has warned
+            continue
+        try:
+            tool = load_tool(name)
+        except UsageError as error:
+            _report_once(run, f"warning: {error}")
+            continue
+        if frame.phase.names["repository"] or not tool.needs_repository:
+            if tool.effect == "executes":
+                _report_once(run, f"executes: models may call the tool {name}")
+            specs.append(ToolSpec(**tool_spec(name, texts.get(name, tool.description), tool.parameters)))
+    return tuple(specs)
+
+
+def tool_descriptions(run: Run) -> dict[str, str]:
+    """Return the descriptions of tools in `skills/system/tools.md`, keyed by name."""
     text = run.program.library.text("system/tools")
     sections = text.document.sections if text is not None else ()
-    wanted = {section.name: section.text.value.strip() for section in sections if section.name in role.tools}
-    return tuple(ToolSpec(**spec) for spec in tool_specs(wanted))
+    return {section.name: section.text.value.strip() for section in sections}
+
+
+def _report_once(run: Run, text: str, level: str = "info") -> None:
+    if text not in run.evaluation.reported:
+        run.evaluation.reported.add(text)
+        run.emit(Notice(text, level))
 
 
 def build_repository(phase: PhaseRun) -> Repository:
@@ -138,22 +160,20 @@ def user_paths(run: Run) -> set[str]:
 def report_repository(run: Run, folder: str) -> None:
     """Report once which folder models may read, what is withheld, and that source files have no outlines without the
     extra `outline`. Raises SkillrunError if the folder cannot be opened."""
-    if not folder or folder in run.evaluation.reported_folders:
+    if not folder or folder in run.evaluation.reported:
         return
     from skillrun.repository.readable_folder import one_line
 
     with open_repository(run, folder) as repository:
-        run.evaluation.reported_folders.add(folder)
+        run.evaluation.reported.add(folder)
         names = [name for name in withheld_names(run) if not name.startswith("!")]
         some = f"; {len(names)} patterns of secret file names: {', '.join(names[:TOLD])}, …" if names else ""
         place = one_line(os.path.realpath(repository.tree.path))
         run.emit(Notice(f"reads: {place} (withheld: .git; files that git ignores{some})"))
-    if not has_outlines() and not run.evaluation.has_warned_of_outlines:
-        run.evaluation.has_warned_of_outlines = True
+    if not has_outlines():
         hint = extra_hint("outline")
-        run.emit(
-            Notice(f"source files have no outlines: the extra `outline` is not installed; install it: {hint}", "warn")
-        )
+        text = f"source files have no outlines: the extra `outline` is not installed; install it: {hint}"
+        _report_once(run, text, "warn")
 
 
 def _outside_folder_hint(run: Run) -> str:
