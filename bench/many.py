@@ -24,8 +24,7 @@ from skillrun.extensions.workers.bundle import pack_project
 from skillrun.extensions.workers.commands.open_store import OpenStore, open_database
 from skillrun.extensions.workers.dispatch import Dispatcher
 from skillrun.extensions.workers.postgres.lease import _CLAIM
-from skillrun.extensions.workers.postgres.queue import _DUE, DEFAULT_QUEUE, ORPHAN_PRIORITY
-from skillrun.extensions.workers.submission import RunSubmission
+from skillrun.extensions.workers.postgres.queue import _DUE, DEFAULT_QUEUE, ORPHAN_PRIORITY, RunSubmission
 from skillrun.extensions.workers.worker import MAX_WAKES_PER_SWEEP
 
 JOBS = 100

@@ -180,7 +180,7 @@ def store(url: str) -> OpenStore:
     """Create a store of the current version and open it."""
     from skillrun.extensions.workers.commands.open_store import open_database, open_store
     from skillrun.extensions.workers.dispatch import install
-    from skillrun.extensions.workers.postgres.migrations import migrate
+    from skillrun.extensions.workers.postgres.maintenance import migrate
 
     migrate(open_database(url))
     install(open_database(url))

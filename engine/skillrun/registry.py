@@ -19,7 +19,7 @@ Group = Literal["checks", "commands", "listeners", "outlines", "providers", "rep
 BUILT_IN: Final[dict[Group, dict[str, str]]] = {
     "checks": {"cases": "skillrun.extensions.testing.checking:check_cases"},
     "commands": {},  # the built-in commands are in `cli.registry`
-    "listeners": {"traces": "skillrun.extensions.workers.telemetry.tracing:open_spans"},
+    "listeners": {"traces": "skillrun.extensions.workers.tracing:open_spans"},
     "outlines": {"tree-sitter": "skillrun.extensions.outline.parser:DefinitionParser"},
     "providers": {
         "anthropic": "skillrun.models.providers:open_client",

@@ -125,7 +125,7 @@ def test_a_built_in_kind_cannot_be_replaced(echo: Callable[[str], None], skillru
 STORE = """
 from pathlib import Path
 
-from skillrun.models.concurrency import ProcessLimits
+from skillrun.models.gateway import ProcessLimits
 from skillrun.store.local.local_store import LocalStore
 
 

@@ -156,7 +156,7 @@ def test_telemetry_is_imported_only_when_an_sdk_is_configured(project: Make, is_
     program = (
         f"import sys; {set_up if is_set_up else ''}from skillrun.cli.main import main; "
         f"code = main(['greeting', 'Ada', '--model', 'scripted:x']); "
-        f"print(code, 'skillrun.extensions.workers.telemetry.spans' in sys.modules, 'opentelemetry.sdk' in sys.modules)"
+        f"print(code, 'skillrun.extensions.workers.spans' in sys.modules, 'opentelemetry.sdk' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", program], cwd=folder, capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == f"0 {is_set_up} {is_set_up}"

@@ -15,9 +15,8 @@ import pytest
 
 from skillrun.extensions.workers.postgres.database import Database
 from skillrun.extensions.workers.postgres.journal import PostgresJournal
-from skillrun.extensions.workers.postgres.lease import PostgresLease
-from skillrun.extensions.workers.postgres.migrations import migrate
-from skillrun.extensions.workers.postgres.row import RunRow
+from skillrun.extensions.workers.postgres.lease import PostgresLease, RunRow
+from skillrun.extensions.workers.postgres.maintenance import migrate
 from skillrun.extensions.workers.postgres.stored_run import PostgresRun
 from skillrun.repository.confined_folder import ConfinedFolder
 from skillrun.store import checkpoints

@@ -7,10 +7,9 @@ from contextlib import closing
 import pytest
 
 from skillrun.extensions.workers.postgres.database import Database
-from skillrun.extensions.workers.postgres.lease import PostgresLease
-from skillrun.extensions.workers.postgres.migrations import load_migrations, migrate
+from skillrun.extensions.workers.postgres.lease import PostgresLease, RunRow
+from skillrun.extensions.workers.postgres.maintenance import load_migrations, migrate
 from skillrun.extensions.workers.postgres.queue import RunQueue
-from skillrun.extensions.workers.postgres.row import RunRow
 from tests.faults.workers import Size, main, run_trial
 from tests.servers.postgres import empty
 
@@ -37,7 +36,7 @@ def test_a_run_of_the_previous_version_can_be_claimed_after_a_migration(monkeypa
     with empty() as url, closing(Database(url)) as database:
         with monkeypatch.context() as patch:
             older = {number: text for number, text in known.items() if number < max(known)}
-            patch.setattr("skillrun.extensions.workers.postgres.migrations.load_migrations", lambda: older)
+            patch.setattr("skillrun.extensions.workers.postgres.maintenance.load_migrations", lambda: older)
             assert migrate(database) == list(older)
         database.rows(
             "INSERT INTO runs (name, status, request, epoch, lease_until)"

@@ -27,7 +27,7 @@ from skillrun.extensions.workers.bundle import pack_project
 from skillrun.extensions.workers.commands.open_store import open_store
 from skillrun.extensions.workers.dispatch import Dispatcher
 from skillrun.extensions.workers.postgres.database import Database
-from skillrun.extensions.workers.submission import RunSubmission
+from skillrun.extensions.workers.postgres.queue import RunSubmission
 from tests.faults import watch, world
 from tests.faults.processes import KEPT, ROOT, failing_disk
 from tests.faults.watch import Provider

@@ -210,7 +210,6 @@ def select_store(runs: Path) -> Store:
 
 def open_store(url: str) -> SharedStore:
     """Return the store at a URL, opened by the extension that registers its scheme. Raises SkillrunError."""
-    from skillrun import registry
     from skillrun.syntax.diagnostics import UsageError, allowed_hint, did_you_mean
 
     scheme, separator, _ = url.partition("://")

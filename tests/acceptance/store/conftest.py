@@ -9,7 +9,7 @@ import pytest
 from skillrun.cli.options import STORE_VARIABLE
 from skillrun.extensions.workers.commands import open_store as store_module
 from skillrun.extensions.workers.dispatch import install
-from skillrun.extensions.workers.postgres.migrations import migrate
+from skillrun.extensions.workers.postgres.maintenance import migrate
 from tests.servers.postgres import empty
 
 

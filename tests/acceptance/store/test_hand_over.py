@@ -16,9 +16,8 @@ import pytest
 from skillrun.extensions.workers.commands.open_store import open_database, open_store
 from skillrun.extensions.workers.dispatch import Dispatcher
 from skillrun.extensions.workers.postgres.database import StoreUnavailable
-from skillrun.extensions.workers.postgres.lease import PostgresLease, RunUnavailable
+from skillrun.extensions.workers.postgres.lease import PostgresLease, RunRow, RunUnavailable
 from skillrun.extensions.workers.postgres.queue import DueRun
-from skillrun.extensions.workers.postgres.row import RunRow
 from skillrun.extensions.workers.worker import Worker
 from skillrun.store.files import LeaseLost
 from skillrun.store.outcome import Outcome

@@ -12,7 +12,8 @@ import pytest
 from prometheus_client import generate_latest
 
 from skillrun.extensions.workers.commands.open_store import open_database
-from skillrun.extensions.workers.metrics import CountingGateway, Metrics, _make_app, parse_address
+from skillrun.extensions.workers.metrics import Metrics, _make_app, parse_address
+from skillrun.extensions.workers.worker import Drain, DrainingGateway
 from skillrun.models.messages import NULL_LISTENER, ModelError, Request
 from skillrun.models.scripted import ScriptedGateway
 from skillrun.syntax.diagnostics import UsageError
@@ -79,7 +80,7 @@ def test_a_store_that_has_not_answered_recently_is_unhealthy() -> None:
     metrics = Metrics(1)
     metrics.statement(0.01)
     assert _get(metrics, "/healthz")[0] == "200 OK"
-    metrics._heard_at -= 11
+    metrics.answered_at -= 11
     assert _get(metrics, "/healthz") == ("503 Service Unavailable", "the store answered 11 s ago\n")
     assert _get(metrics, "/else")[0] == "404 Not Found"
     metrics.count_outcome("lost")
@@ -94,7 +95,8 @@ def test_failed_attempts_are_counted_by_kind() -> None:
         async def send(self, request: Any, address: str, attempts: Any = None) -> Any:
             await attempts.on_failed(1, ModelError("overloaded", "later"))
 
-    asyncio.run(CountingGateway(Failing(), metrics).send(Request("scripted:x", (), (), 1), "a", NULL_LISTENER))
+    gateway = DrainingGateway(Failing(), Drain(), metrics)
+    asyncio.run(gateway.send(Request("scripted:x", (), (), 1), "a", NULL_LISTENER))
     assert b'skillrun_retries_total{kind="overloaded",model="scripted:x"} 1.0' in generate_latest(metrics.registry)
 
 

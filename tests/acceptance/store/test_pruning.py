@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from skillrun.extensions.workers.commands.open_store import open_database
-from skillrun.extensions.workers.postgres.pruning import RunPruner
+from skillrun.extensions.workers.postgres.maintenance import RunPruner
 from tests.acceptance.conftest import Call, Make
 from tests.acceptance.store.test_workers import SCRIPTED
 

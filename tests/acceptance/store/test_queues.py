@@ -9,10 +9,9 @@ import pytest
 
 from skillrun.extensions.workers.commands.open_store import open_database, open_store
 from skillrun.extensions.workers.dispatch import Dispatcher
-from skillrun.extensions.workers.postgres.lease import PostgresLease
+from skillrun.extensions.workers.postgres.lease import PostgresLease, RunRow
 from skillrun.extensions.workers.postgres.queue import DueRun
 from skillrun.extensions.workers.postgres.roster import WorkerHeartbeat
-from skillrun.extensions.workers.postgres.row import RunRow
 from tests.acceptance.conftest import Call, Make
 from tests.acceptance.store.test_workers import SCRIPTED, start, status, wait_until  # noqa: F401 (`start` is a fixture)
 

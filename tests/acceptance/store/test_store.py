@@ -12,7 +12,7 @@ import pytest
 
 from skillrun.cli.options import STORE_VARIABLE
 from skillrun.extensions.workers.commands.open_store import open_database
-from skillrun.extensions.workers.postgres.migrations import migrate
+from skillrun.extensions.workers.postgres.maintenance import migrate
 from tests.acceptance.conftest import Call, Done, Make
 from tests.launcher import run_skillrun
 from tests.servers.wire_postgres import another_protocol, fake_postgres

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from skillrun.extensions.workers.commands.open_store import open_database
-from skillrun.extensions.workers.postgres.migrations import load_migrations
+from skillrun.extensions.workers.postgres.maintenance import load_migrations
 from tests.acceptance.conftest import Call
 
 pytestmark = pytest.mark.row("W2")

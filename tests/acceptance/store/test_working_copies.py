@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from skillrun.extensions.workers.commands.open_store import open_database, open_store
-from skillrun.extensions.workers.postgres.edits import Edit, EditConflict, RunEdits
+from skillrun.extensions.workers.postgres.files import Edit, EditConflict, RunEdits
 from skillrun.repository.paths import PathRefused
 from tests.acceptance.conftest import Call, Make
 from tests.acceptance.store.test_workers import SCRIPTED

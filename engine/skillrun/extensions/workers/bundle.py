@@ -12,7 +12,6 @@ import shutil
 import tarfile
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Final
@@ -50,7 +49,7 @@ def pack_project(project: Path, secrets: tuple[str, ...]) -> Bundle:
         gzip.GzipFile(fileobj=written, mode="wb", compresslevel=LEVEL, mtime=0) as zipped,
         tarfile.open(fileobj=zipped, mode="w", format=tarfile.PAX_FORMAT) as archive,
     ):
-        names = sorted(_names(readable, project))
+        names = sorted(list_files(readable, project, "let git ignore files that the run does not need"))
         readable.deadline += READ_TIMEOUT
         for name in names:
             content, status = _content(readable, name, project, sizes)
@@ -71,7 +70,9 @@ def _content(readable: ReadableFolder, name: str, project: Path, sizes: Counter[
             status = os.fstat(file.fileno())
             sizes[name.partition("/")[0]] += status.st_size
             if sizes.total() > LARGEST:
-                raise _too_large_error(project, sizes)
+                largest = ", ".join(f"{name} ({size / 1e6:,.0f} MB)" for name, size in sizes.most_common(3))
+                message = f"the files of {project} exceed {LARGEST / 1e6:,.0f} MB; largest so far: {largest}"
+                raise UsageError(message, "let git ignore files that the run does not need; nothing was sent")
             content = file.read(status.st_size + 1)
             after = os.fstat(file.fileno())
     except (OSError, PathRefused, PathWithheld, TimeoutError) as error:
@@ -82,27 +83,15 @@ def _content(readable: ReadableFolder, name: str, project: Path, sizes: Counter[
     return content, status
 
 
-def _names(readable: ReadableFolder, project: Path) -> Iterator[str]:
-    """Yield the names of all files. Raises UsageError if there are too many or listing takes too long."""
-    number = 0
+def list_files(readable: ReadableFolder, folder: Path, hint: str) -> list[str]:
+    """Return the names of all files. Raises UsageError if there are too many, or if listing takes too long."""
     try:
-        for name in readable.files():
-            yield name
-            number += 1
+        names = list(readable.files())
     except TimeoutError:
-        raise UsageError(
-            f"listing {project} takes too long", "let git ignore files that the run does not need"
-        ) from None
-    if number >= MAX_FILES:
-        raise UsageError(
-            f"{project} has more than {MAX_FILES:,} files", "let git ignore files that the run does not need"
-        )
-
-
-def _too_large_error(project: Path, sizes: Counter[str]) -> UsageError:
-    largest = ", ".join(f"{name} ({size / 1e6:,.0f} MB)" for name, size in sizes.most_common(3))
-    message = f"the files of {project} exceed {LARGEST / 1e6:,.0f} MB; largest so far: {largest}"
-    return UsageError(message, "let git ignore files that the run does not need; nothing was sent")
+        raise UsageError(f"listing {folder} takes too long", hint) from None
+    if len(names) >= MAX_FILES:
+        raise UsageError(f"{folder} has more than {MAX_FILES:,} files", hint)
+    return names
 
 
 def unpack_project(sha: str, content: bytes, folder: Path) -> Path:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 from procrastinate import App, PsycopgConnector, SyncPsycopgConnector
@@ -44,13 +44,10 @@ class Dispatcher:
 
     def __init__(self, url: str) -> None:
         """Connect to the queue. Raises StoreUnavailable."""
-        self._app = _make_app(SyncPsycopgConnector(conninfo=url, min_size=1, max_size=2, timeout=CONNECT_TIMEOUT))
-        try:
+        connector = SyncPsycopgConnector(conninfo=url, min_size=1, max_size=2, timeout=CONNECT_TIMEOUT)
+        self._app = App(connector=connector)
+        with _report_errors("reached"):
             self._app.open()
-        except ConnectorException as error:
-            raise StoreUnavailable(
-                f"the queue of the store cannot be reached: {error.__cause__ or error}", RUN_KEPT_HINT
-            ) from error
 
     def close(self) -> None:
         self._app.close()
@@ -62,24 +59,14 @@ class Dispatcher:
         if when:  # delayed by this machine's clock, so it must not block a job that the sweep queues
             lock = f"{lock} later"
         task = self._app.configure_task(TASK, queueing_lock=lock, priority=priority, queue=queue, **when)
-        try:
+        with suppress(AlreadyEnqueued), _report_errors("notified"):
             task.defer(run=name)
-        except AlreadyEnqueued:
-            pass
-        except ConnectorException as error:
-            raise StoreUnavailable(
-                f"the queue of the store cannot be notified: {error.__cause__ or error}", RUN_KEPT_HINT
-            ) from error
 
     def wake_all(self, runs: Iterable[DueRun]) -> None:
         """Queue a job for each of these runs that has no waiting job."""
         locks = {_job_lock(due.name, due.priority): due for due in runs}
-        try:
+        with _report_errors("read"):
             queued_rows = self._app.connector.get_sync_connector().execute_query_all(_TOLD, locks=[*locks])
-        except ConnectorException as error:
-            raise StoreUnavailable(
-                f"the queue of the store cannot be read: {error.__cause__ or error}", RUN_KEPT_HINT
-            ) from error
         for lock in {each["queueing_lock"] for each in queued_rows}:
             del locks[lock]
         for due in locks.values():
@@ -94,8 +81,14 @@ def _job_lock(name: str, priority: int) -> str:
     return f"{name} {priority}"
 
 
-def _make_app(connector: Any) -> App:
-    return App(connector=connector)
+@contextmanager
+def _report_errors(action: str) -> Iterator[None]:
+    """Raise StoreUnavailable if the queue cannot be reached, notified or read, as `action` says."""
+    try:
+        yield
+    except ConnectorException as error:
+        message = f"the queue of the store cannot be {action}: {error.__cause__ or error}"
+        raise StoreUnavailable(message, RUN_KEPT_HINT) from error
 
 
 async def serve(
@@ -134,7 +127,7 @@ async def _serve_connection(
     url: str, on_job: Callable[[str], Awaitable[None]], name: str, queues: Sequence[str], stopping: asyncio.Event
 ) -> None:
     """Serve jobs until the connection breaks or `stopping` is set."""
-    app = _make_app(PsycopgConnector(conninfo=url, min_size=1, max_size=4, timeout=CONNECT_TIMEOUT))
+    app = App(connector=PsycopgConnector(conninfo=url, min_size=1, max_size=4, timeout=CONNECT_TIMEOUT))
 
     @app.task(name=TASK)
     async def process_job(run: str) -> None:
@@ -165,9 +158,8 @@ async def _remove_stalled_jobs(app: App) -> None:
     """Periodically remove the unfinished jobs of dead workers. The sweep finds the runs of these jobs."""
     while True:
         with suppress(ConnectorException):
-            for job in await app.job_manager.get_stalled_jobs(
-                task_name=TASK, seconds_since_heartbeat=HEARTBEAT_TIMEOUT
-            ):
+            stalled = app.job_manager.get_stalled_jobs(task_name=TASK, seconds_since_heartbeat=HEARTBEAT_TIMEOUT)
+            for job in await stalled:
                 with suppress(ConnectorException):  # another worker has removed it
                     await app.job_manager.finish_job(job, Status.FAILED, delete_job=True)
         await asyncio.sleep(CLEANUP_SECONDS)

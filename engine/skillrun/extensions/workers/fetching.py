@@ -1,4 +1,4 @@
-"""Fetches the commits that runs need, and writes each commit's files to a folder next to this machine's projects.
+"""Parses URL@COMMIT inputs, and fetches the commits that runs need to a folder next to this machine's projects.
 
 Reads the files from git's objects, without a working tree, so that git does not execute or follow anything that a
 repository configures. Submodules and LFS content are not fetched.
@@ -19,13 +19,87 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from errno import ENAMETOOLONG
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import IO, Any, Final, Self
+from urllib.parse import urlsplit
 
 from skillrun.extensions.workers.bundle import LARGEST
-from skillrun.extensions.workers.commit import FILE, FOLDER, PROTOCOLS, Commit
+from skillrun.models.redaction import strip_userinfo
 from skillrun.repository.readable_folder import MAX_FILES
-from skillrun.syntax.diagnostics import SkillrunError
+from skillrun.syntax.diagnostics import SkillrunError, UsageError
 from skillrun.types.schemas import quote_value
+
+FOLDER: Final = "repositories"
+PROTOCOLS: Final = ("https", "ssh")
+FILE: Final = "file"
+REPOSITORY_URL_HINT: Final = (
+    "use https://host/name.git@COMMIT or ssh://git@host/name.git@COMMIT; `git rev-parse HEAD` prints the commit"
+)
+NO_CREDENTIALS_HINT: Final = "remove everything before the host, except ssh's `git@`, and everything after `?` or `#`"
+_REMOTE: Final = re.compile(r"[a-z][a-z0-9+.-]*://|[\w.-]+@[\w.-]+:", re.IGNORECASE)
+_TYPED: Final = re.compile(r"(?P<url>[!-~]{1,2000})@(?P<commit>[0-9a-f]{40}|[0-9a-f]{64})")
+_HOST: Final = re.compile(r"[A-Za-z0-9\[][A-Za-z0-9.:\]-]*")
+
+
+def is_remote(text: str) -> bool:
+    """Whether `text` is meant as a URL, not as a path."""
+    return _REMOTE.match(text) is not None
+
+
+@dataclass(frozen=True)
+class Commit:
+    """One commit of a repository."""
+
+    url: str
+    sha: str
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Parse URL@COMMIT. Raises UsageError for invalid text, and for a URL with credentials."""
+        found = _TYPED.fullmatch(text)
+        if found is None:
+            raise UsageError(
+                f"{quote_value(strip_userinfo(text))} is not a repository URL with a full commit hash",
+                REPOSITORY_URL_HINT,
+            )
+        url, commit = found["url"], found["commit"]
+        try:
+            parts = urlsplit(url)
+            has_key = parts.password is not None or (parts.username is not None and parts.scheme != "ssh")
+        except ValueError as error:
+            raise UsageError(
+                f"{quote_value(strip_userinfo(url))} is not a valid URL: {error}", REPOSITORY_URL_HINT
+            ) from None
+        if not parts.scheme:
+            raise UsageError(f"{quote_value(url)} is not a valid URL", REPOSITORY_URL_HINT)
+        if has_key or parts.query or parts.fragment:
+            message = "a repository URL must not contain credentials, since it is stored; workers use their own"
+            raise UsageError(message, NO_CREDENTIALS_HINT)
+        if parts.scheme not in (*PROTOCOLS, FILE):
+            raise UsageError(f"repositories cannot be fetched over `{parts.scheme}`", REPOSITORY_URL_HINT)
+        if parts.scheme != FILE and not _HOST.fullmatch(parts.netloc.rpartition("@")[2]):
+            raise UsageError(f"{quote_value(url)} has no valid host", REPOSITORY_URL_HINT)
+        if (parts.username or "").startswith("-"):
+            raise UsageError(f"{quote_value(url)} has no valid user", REPOSITORY_URL_HINT)
+        return cls(url, commit)
+
+    @property
+    def protocol(self) -> str:
+        return urlsplit(self.url).scheme
+
+    @property
+    def name(self) -> str:
+        """The name of the folder with the commit's files. It includes the hash, which alone identifies the content."""
+        last = urlsplit(self.url).path.rstrip("/").rpartition("/")[2].removesuffix(".git")
+        return f"{re.sub(r'[^A-Za-z0-9_.-]', '-', last).strip('.-')[:60] or 'repository'}-{self.sha}"
+
+    @property
+    def path(self) -> str:
+        """The folder's path relative to the run's project.
+
+        It is the same on every worker, because prompts may contain it.
+        """
+        return f"../{FOLDER}/{self.name}"
+
 
 FETCH_TIMEOUT: Final = 300.0  # seconds
 SIZE_CHECK_SECONDS: Final = 0.2  # seconds between checks of the fetched size
@@ -170,7 +244,7 @@ class _Objects:
         )  # fmt: skip
         try:
             while not (await asyncio.wait({fetching}, timeout=SIZE_CHECK_SECONDS))[0]:
-                if self._size() > LARGEST:
+                if _folder_size(self._folder) > LARGEST:
                     raise _too_large_error(commit)
             return fetching.result()
         finally:
@@ -198,7 +272,9 @@ class _Objects:
                     if entry.mode == _LINK:
                         links.append((path, await process.stdout.readexactly(entry.size)))
                     else:
-                        await _copy_bytes(process.stdout, path, entry.size)
+                        with path.open("xb") as file:
+                            for start in range(0, entry.size, CHUNK):
+                                file.write(await process.stdout.readexactly(min(entry.size - start, CHUNK)))
                         path.chmod(0o755 if entry.mode == _PROGRAM else 0o644)
                     await process.stdout.readexactly(1)
         for path, link_target in links:
@@ -244,14 +320,15 @@ class _Objects:
             start_new_session=True,  # no terminal for prompts, and one process group to kill
         )  # fmt: skip
 
-    def _size(self) -> int:
-        """Return the size fetched so far, in bytes."""
-        size = 0
-        for folder, _, names in os.walk(self._folder):
-            for name in names:
-                with suppress(OSError):  # git renames files that it has received
-                    size += Path(folder, name).stat().st_size
-        return size
+
+def _folder_size(folder: Path) -> int:
+    """Return the size of all files in a folder, in bytes."""
+    size = 0
+    for inner, _, names in os.walk(folder):
+        for name in names:
+            with suppress(OSError):  # git renames files that it has received
+                size += Path(inner, name).stat().st_size
+    return size
 
 
 @asynccontextmanager
@@ -295,14 +372,6 @@ def _parse_entry(line: bytes, commit: Commit) -> _Entry | None:
     if mode == _LINK and int(size) > LONGEST_LINK:
         raise Unfetchable(f"{commit.url} contains {quote_value(path)}, a link that is too long", "remove it there")
     return _Entry(path, mode, number, int(size))
-
-
-async def _copy_bytes(source: asyncio.StreamReader, path: Path, size: int) -> None:
-    with path.open("xb") as file:
-        while size:
-            piece = await source.readexactly(min(size, CHUNK))
-            file.write(piece)
-            size -= len(piece)
 
 
 def _fetch_error(commit: Commit, output: str) -> SkillrunError:

@@ -18,7 +18,7 @@ from prometheus_client.exposition import ThreadingWSGIServer
 from skillrun import events
 from skillrun.events import Event, Listener
 from skillrun.extensions.workers.postgres.queue import SubmittedRun
-from skillrun.models.messages import NULL_LISTENER, AttemptListener, Gateway, ModelError, Reply, Request
+from skillrun.models.messages import AttemptListener, ModelError
 from skillrun.syntax.diagnostics import UsageError
 from skillrun.version import __version__
 
@@ -38,32 +38,24 @@ class Metrics:
         self.calls = Counter("skillrun_calls", "Model calls, by outcome.", ["model", "outcome"], registry=self.registry)
         self.tokens = Counter("skillrun_tokens", "Tokens of model calls.", ["model", "kind"], registry=self.registry)
         self.price = Counter("skillrun_price", "Price of model calls, if known.", ["model"], registry=self.registry)
-        self.retries = Counter(
-            "skillrun_retries",
-            "Failed attempts of model calls, by kind of error.",
-            ["model", "kind"],
-            registry=self.registry,
-        )
-        self.statements = Histogram(
-            "skillrun_statement_seconds", "Duration of store statements.", buckets=STATEMENTS, registry=self.registry
-        )
+        failures = "Failed attempts of model calls, by kind of error."
+        self.retries = Counter("skillrun_retries", failures, ["model", "kind"], registry=self.registry)
+        seconds = "Duration of store statements."
+        self.statements = Histogram("skillrun_statement_seconds", seconds, buckets=STATEMENTS, registry=self.registry)
         self.under_way = Gauge("skillrun_runs_under_way", "Runs in progress.", registry=self.registry)
         Gauge("skillrun_runs_most", "Maximum number of runs at a time.", registry=self.registry).set(most)
         Gauge("skillrun_worker", "Worker version.", ["version"], registry=self.registry).labels(__version__).set(1)
-        self._heard_at = time.monotonic()
-
-    @property
-    def seconds_since_answer(self) -> float:
-        """Seconds since the store last answered."""
-        return time.monotonic() - self._heard_at
+        self.answered_at = time.monotonic()
+        """When the store last answered, on the monotonic clock."""
 
     def statement(self, seconds: float) -> None:
         """Record that the store answered after this many seconds."""
-        self._heard_at = time.monotonic()
+        self.answered_at = time.monotonic()
         self.statements.observe(seconds)
 
-    def wrap_gateway(self, gateway: Gateway) -> Gateway:
-        return CountingGateway(gateway, self)
+    def count_attempts(self, inner: AttemptListener, model: str) -> AttemptListener:
+        """Return a listener that counts the failed attempts of a call, and notifies `inner`."""
+        return _CountingListener(inner, self.retries, model)
 
     def count_outcome(self, outcome: str) -> None:
         """Count a released run: `completed`, `waiting`, `failed`, `interrupted`, `cancelled` or `lost`."""
@@ -72,48 +64,31 @@ class Metrics:
             self.lost.inc()
 
     def listener_for(self, submitted: SubmittedRun) -> Listener:
-        """Return the listener for the events of a claimed run."""
+        """Return the listener for the events of a claimed run. It counts calls that end, unless they are replayed."""
 
         def on_event(event: Event) -> None:
             if isinstance(event, events.RunStarted) and submitted.status == "running":
                 self.taken_over.inc()
-            self.count_event(event)
+            if not isinstance(event, events.CallEnded) or event.replayed:
+                return
+            self.calls.labels(event.model, "failed" if event.error else "answered").inc()
+            for kind, number in event.usage.items():
+                self.tokens.labels(event.model, kind).inc(number)
+            if event.price is not None:
+                self.price.labels(event.model).inc(event.price)
 
         return on_event
 
-    def count_event(self, event: Event) -> None:
-        """Count a call that has ended. Other events and replayed calls are ignored."""
-        if not isinstance(event, events.CallEnded) or event.replayed:
-            return
-        self.calls.labels(event.model, "failed" if event.error else "answered").inc()
-        for kind, number in event.usage.items():
-            self.tokens.labels(event.model, kind).inc(number)
-        if event.price is not None:
-            self.price.labels(event.model).inc(event.price)
-
-
-class CountingGateway:
-    """A gateway that counts the failed attempts of calls."""
-
-    def __init__(self, inner: Gateway, metrics: Metrics) -> None:
-        self._inner, self._metrics = inner, metrics
-
-    async def send(self, request: Request, address: str, attempts: AttemptListener = NULL_LISTENER) -> Reply:
-        return await self._inner.send(request, address, _CountingListener(attempts, request.model, self._metrics))
-
-    async def close(self) -> None:
-        await self._inner.close()
-
 
 class _CountingListener:
-    def __init__(self, inner: AttemptListener, model: str, metrics: Metrics) -> None:
-        self._inner, self._model, self._metrics = inner, model, metrics
+    def __init__(self, inner: AttemptListener, counter: Counter, model: str) -> None:
+        self._inner, self._counter, self._model = inner, counter, model
 
     async def on_sent(self, number: int) -> None:
         await self._inner.on_sent(number)
 
     async def on_failed(self, number: int, error: ModelError) -> None:
-        self._metrics.retries.labels(self._model, error.kind).inc()
+        self._counter.labels(self._model, error.kind).inc()
         await self._inner.on_failed(number, error)
 
 
@@ -154,7 +129,7 @@ def _make_app(metrics: Metrics, patience: float) -> Callable[..., Iterable[bytes
             return body
         status, text = "404 Not Found", "use /metrics or /healthz\n"
         if path == "/healthz":
-            silent = metrics.seconds_since_answer
+            silent = time.monotonic() - metrics.answered_at
             status = "200 OK" if silent <= patience else "503 Service Unavailable"
             text = f"the store answered {silent:.0f} s ago\n"
         start(status, [("Content-Type", "text/plain; charset=utf-8")])

@@ -5,53 +5,28 @@ from __future__ import annotations
 import os
 import tempfile
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final, Protocol, Self
+from typing import Final
 
-from skillrun.checker.program import Program
+from skillrun.cli.loading import LoadedWorkflow
 from skillrun.events import Listener
 from skillrun.extensions.workers.bundle import unpack_project
-from skillrun.extensions.workers.commit import Commit
-from skillrun.extensions.workers.fetching import CommitCache, Unfetchable
-from skillrun.extensions.workers.postgres.queue import MAX_CLAIMS, RunQueue, SubmittedRun
+from skillrun.extensions.workers.fetching import Commit, CommitCache, Unfetchable
+from skillrun.extensions.workers.postgres.queue import MAX_CLAIMS, RunQueue, RunSubmission, SubmittedRun
 from skillrun.extensions.workers.postgres.stored_run import PostgresStore
-from skillrun.extensions.workers.submission import RunSubmission
 from skillrun.models.entries import ConcurrencyLimits
 from skillrun.models.messages import Gateway
 from skillrun.questions.responder import open_responder
 from skillrun.runtime.listeners import RunContext, close_listeners, observe_gateway, open_listeners
-from skillrun.runtime.run import Responder, Session
+from skillrun.runtime.run import Session
 from skillrun.runtime.session import resume_run, start_run
 from skillrun.store.outcome import Outcome
 from skillrun.syntax.diagnostics import UsageError
 
 MAX_LOADED_WORKFLOWS: Final = 8  # workflows kept in memory
-
-
-class RunnableWorkflow(Protocol):
-    """A workflow of an unpacked project that can be executed."""
-
-    @property
-    def program(self) -> Program: ...
-
-    def copy_for_thread(self) -> Self:
-        """Return a copy with separate lookups, for use in another thread."""
-        ...
-
-    def check_worker(self, override: str, inputs: Mapping[str, Any], pinned: Mapping[str, str]) -> None:
-        """Raises SkillrunError if this machine lacks a key for a model of a run, including its `pinned` models."""
-        ...
-
-    def open_gateway(
-        self, script: None, progress: Callable[[str], None], slots: ConcurrencyLimits | None = None
-    ) -> Gateway: ...
-
-    def build_session(
-        self, gateway: Gateway, responder: Responder, listener: Listener | None = None, cache: Path | None = None
-    ) -> Session: ...
 
 
 @dataclass
@@ -61,7 +36,7 @@ class WorkerHost:
     store: PostgresStore
     queue: RunQueue
     folder: Path
-    load: Callable[[Path, str], RunnableWorkflow]
+    load: Callable[[Path, str], LoadedWorkflow]
     commits: CommitCache
     wrap_gateway: Callable[[Gateway], Gateway] = lambda gateway: gateway
     log: Callable[[str], None] = lambda _text: None
@@ -70,14 +45,14 @@ class WorkerHost:
     """The queues whose due runs are executed. With None, any run is executed, due or not."""
     listener_for: Callable[[SubmittedRun], Listener] | None = None
     """Returns a listener for a run's events, in addition to the run's transcript."""
-    loaded_workflows: dict[tuple[str, str], RunnableWorkflow] = field(default_factory=dict)
+    loaded_workflows: dict[tuple[str, str], LoadedWorkflow] = field(default_factory=dict)
     loading: threading.Lock = field(default_factory=threading.Lock)
 
     def accepts(self, submitted: SubmittedRun) -> bool:
         """Whether this host may execute the run now."""
         return self.queues is None or (submitted.queue in self.queues and submitted.is_due)
 
-    def load_workflow(self, submitted: SubmittedRun) -> RunnableWorkflow:
+    def load_workflow(self, submitted: SubmittedRun) -> LoadedWorkflow:
         """Return the workflow of a run, copied for this thread. It is loaded once per project. Raises SkillrunError."""
         key = submitted.bundle, submitted.workflow
         with self.loading:
@@ -106,17 +81,22 @@ async def process_run(host: WorkerHost, name: str) -> Outcome | None:
         return None
     request = RunSubmission.from_data(submitted.request)
     try:
-        workflow = await _prepare_workflow(host, submitted, request, name)
+        workflow = host.load_workflow(submitted)
+        pinned = host.store.open_run(name).state().models if host.store.has(name) else {}
+        workflow.check_worker(request.model, request.inputs, pinned)
+        for repository in request.repositories.values():
+            await host.commits.ensure_available(Commit.parse(repository))
     except Unfetchable as error:
         return Outcome("failed", error.message) if host.queue.fail(name, error.message) else None
     with ExitStack() as stack:
-        person = open_responder(
-            unattended=request.unattended, answers=_write_answers_file(request, stack), terminal=False
-        )
+        answers = None
+        if request.answers:
+            answers = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="skillrun-"))) / "answers.yaml"
+            answers.write_text(request.answers, encoding="utf-8")
+        person = open_responder(unattended=request.unattended, answers=answers, terminal=False)
         listeners = open_listeners(RunContext(name, os.environ), host.log)
-        gateway = observe_gateway(
-            host.wrap_gateway(workflow.open_gateway(None, host.log, host.slots)), listeners, host.log
-        )
+        gateway = host.wrap_gateway(workflow.open_gateway(None, host.log, host.slots))
+        gateway = observe_gateway(gateway, listeners, host.log)
         listener = host.listener_for(submitted) if host.listener_for is not None else None
         try:
             session = workflow.build_session(gateway, person, listener, host.folder)
@@ -138,18 +118,6 @@ async def process_run(host: WorkerHost, name: str) -> Outcome | None:
             await gateway.close()
 
 
-async def _prepare_workflow(
-    host: WorkerHost, submitted: SubmittedRun, request: RunSubmission, name: str
-) -> RunnableWorkflow:
-    """Return the run's workflow once everything that the run needs is available. Raises SkillrunError, Unfetchable."""
-    workflow = host.load_workflow(submitted)
-    pinned = host.store.open_run(name).state().models if host.store.has(name) else {}
-    workflow.check_worker(request.model, request.inputs, pinned)
-    for repository in request.repositories.values():
-        await host.commits.ensure_available(Commit.parse(repository))
-    return workflow
-
-
 async def _start_or_resume(host: WorkerHost, session: Session, request: RunSubmission, name: str) -> Outcome:
     if not host.store.has(name):
         try:
@@ -158,13 +126,3 @@ async def _start_or_resume(host: WorkerHost, session: Session, request: RunSubmi
             if not host.store.has(name):
                 raise  # otherwise another worker has just started it
     return await resume_run(session, host.store.open_run(name))
-
-
-def _write_answers_file(request: RunSubmission, stack: ExitStack) -> Path | None:
-    """Write the prepared answers to a temporary file, and return its path. Return None if there are no answers."""
-    if not request.answers:
-        return None
-    folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="skillrun-")))
-    file = folder / "answers.yaml"
-    file.write_text(request.answers, encoding="utf-8")
-    return file

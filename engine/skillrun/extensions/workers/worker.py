@@ -11,9 +11,9 @@ import os
 import platform
 import threading
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from random import shuffle
@@ -40,14 +40,17 @@ MAX_WAKES_PER_SWEEP: Final = 200  # runs of each kind per sweep: many workers ma
 
 
 class DrainingGateway:
-    """A gateway that starts no new call while its worker shuts down. Running calls can end."""
+    """A gateway that starts no new call while its worker shuts down. Running calls can end. Their failed attempts are
+    counted if there are `metrics`."""
 
-    def __init__(self, inner: Gateway, drain: Drain) -> None:
-        self._inner, self._drain = inner, drain
+    def __init__(self, inner: Gateway, drain: Drain, metrics: Metrics | None) -> None:
+        self._inner, self._drain, self._metrics = inner, drain, metrics
 
     async def send(self, request: Request, address: str, attempts: AttemptListener = NULL_LISTENER) -> Reply:
         await self._drain.wait_if_draining()
-        with self._drain.track_call():
+        if self._metrics is not None:
+            attempts = self._metrics.count_attempts(attempts, request.model)
+        with self._drain.track_calls(1):
             return await self._inner.send(request, address, attempts)
 
     async def close(self) -> None:
@@ -64,52 +67,45 @@ class Drain:
     def __init__(self) -> None:
         self._is_on = False
         self._calls = 0
-        self._loop: asyncio.AbstractEventLoop | None = None
         self._work: asyncio.Task[Any] | None = None
         self._lock = threading.Lock()
 
     def attach(self, task: asyncio.Task[Any]) -> None:
         """Set the task to cancel. Must be called in the event loop of the task."""
         with self._lock:
-            self._loop, self._work = asyncio.get_running_loop(), task
-        if self._is_on:
-            self._cancel_if_idle()
+            self._work = task
+        self._cancel_if_idle()
 
     def start(self) -> None:
         """Start draining. Thread-safe."""
         with self._lock:
-            self._is_on, loop = True, self._loop
-        if loop is not None:
+            self._is_on, work = True, self._work
+        if work is not None:
             with suppress(RuntimeError):  # the loop has ended
-                loop.call_soon_threadsafe(self._cancel_if_idle)
+                work.get_loop().call_soon_threadsafe(self._cancel_if_idle)
 
     async def wait_if_draining(self) -> None:
         """While draining, block until the run is cancelled."""
         if self._is_on:
             await asyncio.Event().wait()
 
-    def track_call(self) -> _Call:
-        return _Call(self)
+    @contextmanager
+    def track_calls(self, number: int) -> Iterator[None]:
+        """Count this many more running calls during the block; fewer if `number` is negative."""
+        self._add_calls(number)
+        try:
+            yield
+        finally:
+            self._add_calls(-number)
 
-    def add_calls(self, number: int) -> None:
+    def _add_calls(self, number: int) -> None:
         self._calls += number
-        if self._is_on and not self._calls and self._loop is not None:
-            self._loop.call_later(0.05, self._cancel_if_idle)  # after the received replies are committed
+        if self._is_on and not self._calls and self._work is not None:
+            self._work.get_loop().call_later(0.05, self._cancel_if_idle)  # after the received replies are committed
 
     def _cancel_if_idle(self) -> None:
         if self._is_on and not self._calls and self._work is not None:
             self._work.cancel()
-
-
-class _Call:
-    def __init__(self, drain: Drain) -> None:
-        self._drain = drain
-
-    def __enter__(self) -> None:
-        self._drain.add_calls(1)
-
-    def __exit__(self, *_: object) -> None:
-        self._drain.add_calls(-1)
 
 
 class DrainingSlots:
@@ -121,15 +117,12 @@ class DrainingSlots:
     @asynccontextmanager
     async def slot(self, provider: ProviderConfig) -> AsyncIterator[None]:
         async with AsyncExitStack() as stack:
-            self._drain.add_calls(-1)
-            try:
-                await stack.enter_async_context(self._inner.slot(provider))
+            with self._drain.track_calls(-1):
+                try:
+                    await stack.enter_async_context(self._inner.slot(provider))
+                except StoreUnavailable:  # the run has not failed: it is released, and resumes once the store answers
+                    self._drain.start()
                 await self._drain.wait_if_draining()
-            except StoreUnavailable:  # the run has not failed: release it, so that it resumes once the store answers
-                self._drain.start()
-                await self._drain.wait_if_draining()
-            finally:
-                self._drain.add_calls(1)
             yield
 
     def pause(self, provider: ProviderConfig, seconds: float) -> None:
@@ -178,11 +171,9 @@ class Worker:
 
     def _send_heartbeat(self, *, begins: bool = False, draining: bool = False) -> None:
         """Report this worker to the store. If the store is unavailable, the next heartbeat reports the worker."""
-        host = platform.node()[:80]
+        node, process = platform.node()[:80], os.getpid()
         with suppress(SkillrunError):
-            presence = WorkerHeartbeat(
-                self.name, host, os.getpid(), self.max_runs, self.lease, __version__, self.queues
-            )
+            presence = WorkerHeartbeat(self.name, node, process, self.max_runs, self.lease, __version__, self.queues)
             self.roster.record_heartbeat(presence, begins=begins, draining=draining)
 
     async def _on_job(self, name: str) -> None:
@@ -237,12 +228,13 @@ class Worker:
     def _execute_run(self, name: str, drain: Drain) -> Outcome | None:
         metrics = self.metrics
         slots = DrainingSlots(self.host.slots, drain) if self.host.slots is not None else None
-
-        def wrap_gateway(gateway: Gateway) -> Gateway:
-            return DrainingGateway(metrics.wrap_gateway(gateway) if metrics is not None else gateway, drain)
-
-        listener_for = metrics.listener_for if metrics is not None else None
-        host = replace(self.host, wrap_gateway=wrap_gateway, slots=slots, listener_for=listener_for, queues=self.queues)
+        host = replace(
+            self.host,
+            wrap_gateway=lambda gateway: DrainingGateway(gateway, drain, metrics),
+            slots=slots,
+            listener_for=metrics.listener_for if metrics is not None else None,
+            queues=self.queues,
+        )
 
         async def work() -> Outcome | None:
             task = asyncio.ensure_future(process_run(host, name))
@@ -271,15 +263,21 @@ class Worker:
         return "cancelled" if submitted.status == "cancelled" else "lost"
 
     async def _sweep(self) -> None:
-        """Regularly resume runs without a worker: those whose worker died, and those whose job was lost."""
+        """Regularly resume runs without a worker: those whose worker died, and those whose job was lost.
+
+        Runs that recently could not be executed here are left out.
+        """
         dispatch: Dispatcher | None = None
         try:
             while not self._stopping.is_set():
                 try:
                     if dispatch is None:
                         dispatch = await asyncio.to_thread(Dispatcher, self.url)
-                    due = self._start_orphans(await asyncio.to_thread(self._due_runs))
-                    await asyncio.to_thread(dispatch.wake_all, due)
+                    now = time.monotonic()
+                    self._retry_at = {name: until for name, until in self._retry_at.items() if until > now}
+                    excluded = tuple(self._retry_at)
+                    due = await asyncio.to_thread(self.queue.due_runs, MAX_WAKES_PER_SWEEP, excluded, self.queues)
+                    await asyncio.to_thread(dispatch.wake_all, self._start_orphans(due))
                 except StoreUnavailable:
                     pass  # retried by the next sweep
                 except Exception as error:  # noqa: BLE001 (without a sweep, runs of dead workers would be lost)
@@ -290,12 +288,6 @@ class Worker:
         finally:
             if dispatch is not None:
                 dispatch.close()
-
-    def _due_runs(self) -> list[DueRun]:
-        """Return due runs, except those that recently could not be executed here."""
-        now = time.monotonic()
-        self._retry_at = {name: until for name, until in self._retry_at.items() if until > now}
-        return self.queue.due_runs(MAX_WAKES_PER_SWEEP, tuple(self._retry_at), self.queues)
 
     def _start_orphans(self, due: list[DueRun]) -> list[DueRun]:
         """Start as many runs of dead workers as there is capacity for, and return the other runs.

@@ -11,11 +11,12 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
-from skillrun.extensions.workers.postgres.edits import Edit
+from skillrun.extensions.workers.bundle import list_files
+from skillrun.extensions.workers.postgres.files import Edit, RunEdits
 from skillrun.repository.confined_folder import ConfinedFolder
-from skillrun.repository.readable_folder import MAX_FILES, ReadableFolder
+from skillrun.repository.readable_folder import ReadableFolder
 from skillrun.store.artifacts import variant_names
 from skillrun.store.files import LARGEST, sha256_of
 from skillrun.store.local.local_files import LocalFiles
@@ -24,14 +25,6 @@ from skillrun.syntax.diagnostics import SkillrunError, UsageError
 
 NOTE_NAME: Final = ".skillrun-pull.json"
 MAX_PUSH_BYTES: Final = 200_000_000  # bytes of all pushed files together
-
-
-class FileSource(Protocol):
-    """Provides the files of a run."""
-
-    def list_files(self) -> dict[str, str]: ...
-
-    def content(self, sha: str) -> bytes: ...
 
 
 @dataclass
@@ -70,7 +63,7 @@ class WorkingCopy:
             raise UsageError(f"{folder} is a copy of `{note.get('run')}` in {note.get('store')}", "use another folder")
         self._taken, self._beside = dict(note["files"]), list(note["beside"])
 
-    def pull(self, source: FileSource) -> PullResult:
+    def pull(self, source: RunEdits) -> PullResult:
         """Update the folder from the store. Files that the user has changed here stay."""
         self.folder.mkdir(parents=True, exist_ok=True)
         result, remote = PullResult(), source.list_files()
@@ -103,14 +96,20 @@ class WorkingCopy:
         skipped: list[str] = []
         size = 0
         with ReadableFolder(ConfinedFolder(self.folder.resolve()), secrets, use_gitignore=False) as readable:
-            for name in _names(readable, self.folder):
+            for name in list_files(readable, self.folder, "push fewer files; nothing was sent"):
                 if name in (NOTE_NAME, STATE, *self._beside):
                     continue
                 if any(part.startswith(".") for part in name.split("/")) or name.endswith("~"):
                     skipped.append(name)
                     continue
-                with readable.open_path(name, is_checked=True) as opened:
-                    content = _read(opened.descriptor, name)
+                with (
+                    readable.open_path(name, is_checked=True) as opened,
+                    open(opened.descriptor, "rb", closefd=False) as file,
+                ):
+                    content = file.read(LARGEST + 1)
+                if len(content) > LARGEST:
+                    message = f"{name} is larger than {LARGEST / 1e6:,.0f} MB"
+                    raise UsageError(message, "use a smaller file; nothing was sent")
                 base_sha = self._taken.get(name)
                 if sha256_of(content) == base_sha:
                     continue
@@ -149,31 +148,11 @@ class WorkingCopy:
         note: Any = None
         with suppress(ValueError):
             note = json.loads(text)
-        is_valid = (
-            isinstance(note, dict) and isinstance(note.get("files"), dict) and isinstance(note.get("beside"), list)
-        )
-        if not isinstance(note, dict) or not is_valid:
+        parts = (note.get("files"), note.get("beside")) if isinstance(note, dict) else ()
+        if not isinstance(note, dict) or list(map(type, parts)) != [dict, list]:
             raise SkillrunError(f"{self.folder / NOTE_NAME} cannot be read", "pull into another folder")
         return note
 
     def _write_note(self, files: LocalFiles) -> None:
         note = {"run": self._run, "store": self._place, "files": self._taken, "beside": self.open_conflicts()}
         files.write(NOTE_NAME, json.dumps(note, indent=1, ensure_ascii=False) + "\n")
-
-
-def _names(readable: ReadableFolder, folder: Path) -> list[str]:
-    try:
-        names = list(readable.files())
-    except TimeoutError:
-        raise UsageError(f"listing {folder} takes too long", "push fewer files; nothing was sent") from None
-    if len(names) >= MAX_FILES:
-        raise UsageError(f"{folder} has more than {MAX_FILES:,} files", "push fewer files; nothing was sent")
-    return names
-
-
-def _read(descriptor: int, name: str) -> bytes:
-    with open(descriptor, "rb", closefd=False) as file:
-        content = file.read(LARGEST + 1)
-    if len(content) > LARGEST:
-        raise UsageError(f"{name} is larger than {LARGEST / 1e6:,.0f} MB", "use a smaller file; nothing was sent")
-    return content

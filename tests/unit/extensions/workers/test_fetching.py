@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 from skillrun.extensions.workers import fetching
-from skillrun.extensions.workers.commit import Commit, is_remote
-from skillrun.extensions.workers.fetching import CommitCache, Unfetchable
+from skillrun.extensions.workers.fetching import Commit, CommitCache, Unfetchable, is_remote
 from skillrun.repository.confined_folder import ConfinedFolder
 from skillrun.repository.paths import PathRefused
 from skillrun.repository.readable_folder import PathWithheld, ReadableFolder

@@ -12,7 +12,7 @@ import pytest
 from skillrun.extensions.workers.dispatch import install
 from skillrun.extensions.workers.postgres.database import Database
 from skillrun.extensions.workers.postgres.lease import _CLAIM
-from skillrun.extensions.workers.postgres.migrations import migrate
+from skillrun.extensions.workers.postgres.maintenance import migrate
 from skillrun.extensions.workers.postgres.queue import _DUE
 from tests.servers.postgres import empty
 

@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 
 from skillrun.extensions.workers.postgres.database import Database, StoreUnavailable
-from skillrun.extensions.workers.postgres.migrations import migrate
-from skillrun.extensions.workers.postgres.slots import ProviderLimits
-from skillrun.extensions.workers.slots import LeasedSlots
+from skillrun.extensions.workers.postgres.maintenance import migrate
+from skillrun.extensions.workers.postgres.slots import LeasedSlots, ProviderLimits
 from skillrun.extensions.workers.worker import Drain, DrainingSlots
 from skillrun.models.entries import ProviderConfig
 from tests.servers.postgres import empty
@@ -237,7 +236,7 @@ def test_a_draining_worker_does_not_wait_for_a_slot(url: str, limits: ProviderLi
             await stack.enter_async_context(slots.slot(ADA))
 
             async def call() -> None:
-                with drain.track_call():
+                with drain.track_calls(1):
                     await holders.hold(DrainingSlots(slots, drain), "second")
 
             task = asyncio.create_task(call())
@@ -267,12 +266,12 @@ def test_a_run_without_a_slot_is_returned_if_the_store_is_unavailable() -> None:
 
     async def run_worker() -> None:
         async def other_call() -> None:
-            with drain.track_call():
+            with drain.track_calls(1):
                 await asyncio.sleep(0.2)
             other_call_ended.set()
 
         async def call() -> None:
-            with drain.track_call():
+            with drain.track_calls(1):
                 await holders.hold(DrainingSlots(UnavailableSlots(), drain), "first")
 
         async def work() -> None:

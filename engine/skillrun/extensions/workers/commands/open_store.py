@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+from contextlib import closing
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
@@ -14,8 +15,8 @@ if TYPE_CHECKING:
     from skillrun.extensions.workers.postgres.database import Database
     from skillrun.extensions.workers.postgres.queue import RunQueue
     from skillrun.extensions.workers.postgres.roster import Roster
+    from skillrun.extensions.workers.postgres.slots import LeasedSlots
     from skillrun.extensions.workers.postgres.stored_run import PostgresStore
-    from skillrun.extensions.workers.slots import LeasedSlots
 
 
 @dataclass(frozen=True)
@@ -35,17 +36,17 @@ class OpenStore:
 
         A run is not queued if it was never submitted, is already queued, has completed, or was cancelled.
         """
+        due = self.queue.requeue(name)
+        if due is not None:
+            self.wake_worker(name, due.queue, due.priority)
+        return due is not None
+
+    def wake_worker(self, name: str, queue: str, priority: int, in_seconds: float = 0) -> None:
+        """Notify a worker of the queue that the run may start. Raises StoreUnavailable."""
         from skillrun.extensions.workers.dispatch import Dispatcher
 
-        due = self.queue.requeue(name)
-        if due is None:
-            return False
-        dispatch = Dispatcher(self.url)
-        try:
-            dispatch.wake(name, queue=due.queue, priority=due.priority)
-        finally:
-            dispatch.close()
-        return True
+        with closing(Dispatcher(self.url)) as dispatch:
+            dispatch.wake(name, queue=queue, priority=priority, in_seconds=in_seconds)
 
     def slots(self) -> LeasedSlots:
         """Return the limits on parallel calls that all workers of the store share."""
@@ -59,10 +60,10 @@ def open_store(url: str, lease: float = 0) -> OpenStore:
     Raises SkillrunError.
     """
     database = open_database(url)
-    from skillrun.extensions.workers.postgres.migrations import check_version
+    from skillrun.extensions.workers.postgres.lease import LEASE
+    from skillrun.extensions.workers.postgres.maintenance import check_version
     from skillrun.extensions.workers.postgres.queue import RunQueue
     from skillrun.extensions.workers.postgres.roster import Roster
-    from skillrun.extensions.workers.postgres.row import LEASE
     from skillrun.extensions.workers.postgres.stored_run import PostgresStore
 
     check_version(database)
@@ -88,7 +89,6 @@ def open_database(url: str) -> Database:
 
 @cache
 def _slots(store: OpenStore) -> LeasedSlots:
-    from skillrun.extensions.workers.postgres.slots import ProviderLimits
-    from skillrun.extensions.workers.slots import LeasedSlots
+    from skillrun.extensions.workers.postgres.slots import LeasedSlots, ProviderLimits
 
     return LeasedSlots(store.url, ProviderLimits(open_database(store.url)), store.lease)

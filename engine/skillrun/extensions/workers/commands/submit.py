@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import timedelta
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,30 +16,20 @@ from skillrun.cli.options import current_project, parameter_name
 from skillrun.cli.output import Output
 from skillrun.cli.run_request import RunRequest, build_run_request
 from skillrun.cli.workflow import RESUME_PARAMETER, load_definition, workflow_command
-from skillrun.extensions.workers.commands.open_store import OpenStore, open_store
+from skillrun.extensions.workers.commands.open_store import open_store
 from skillrun.library.settings import secret_names
 from skillrun.runtime.inputs import path_inputs
 from skillrun.store.frontmatter import format_json_text
 from skillrun.syntax.diagnostics import UsageError
 
 if TYPE_CHECKING:
-    from skillrun.extensions.workers.bundle import Bundle
-    from skillrun.extensions.workers.commit import Commit
-    from skillrun.extensions.workers.submission import RunSubmission
+    from skillrun.extensions.workers.fetching import Commit
+    from skillrun.extensions.workers.postgres.queue import RunSubmission
 
 EXCLUDED_OPTIONS: Final = frozenset(
     {RESUME_PARAMETER, "dry_run", "interactive", "script", "share", "runs", "trust_project", "quiet"}
 )
 """Workflow options that `submit` does not accept, because they need a terminal or this machine."""
-
-
-@dataclass(frozen=True)
-class QueueOptions:
-    """The queue, priority and delay of a run."""
-
-    queue: str
-    priority: int
-    start: timedelta
 
 
 @click.command(
@@ -51,18 +39,42 @@ class QueueOptions:
 @click.argument("workflow", shell_complete=completion.workflows)
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def submit(workflow: str, arguments: tuple[str, ...]) -> int:
+    from skillrun.extensions.workers.bundle import LARGEST, pack_project
     from skillrun.extensions.workers.postgres.queue import DEFAULT_QUEUE
 
     values = submit_command(workflow).make_context(f"skillrun submit {workflow}", list(arguments)).params
     out = Output(values["json"])
-    queue_options = QueueOptions(values.pop("queue") or DEFAULT_QUEUE, values.pop("priority"), values.pop("start"))
+    queue, priority = values.pop("queue") or DEFAULT_QUEUE, values.pop("priority")
+    seconds = values.pop("start").total_seconds()
     store = open_store(options.require_store_url())
     commits = _take_remote_inputs(workflow, values)
     # Keys and trust are checked by the worker that executes the run.
     left_out = {"dry_run": True, "interactive": False, "script": None, "share": False, "trust_project": False}
     chosen = {**values, **left_out, "runs": Path("runs")}
     job = build_run_request(workflow, chosen, out, remote_paths={name: each.path for name, each in commits.items()})
-    return _submit_run(store, job, queue_options, commits, out)
+    if not check_questions_answerable(job, out):
+        return 1
+    program = job.loaded.program
+    bundle = pack_project(current_project(), secret_names(program.library))
+    data = _build_submission(job, commits, bundle.names).to_data()
+    first = program.workflow.first_input
+    request_text = format_json_text(str(job.inputs[first.name])) if first is not None else program.workflow.name
+    name = job.slug or store.runs.reserve_name(request_text)
+    start: dict[str, Any] = {"queue": queue, "priority": priority, "in_seconds": seconds}
+    try:
+        store.queue.submit(name, program.workflow.name, data, bundle.sha, bundle.content, **start)
+    except BaseException:
+        store.runs.release_name(name)
+        raise
+    store.wake_worker(name, **start)
+    out.line(f"submitted {name}: {len(bundle.names)} files of the project, {bundle.size / 1000:,.0f} KB")
+    for each in commits.values():
+        out.line(f"a worker will fetch {each.url} at {each.sha[:12]} (at most {LARGEST / 1e6:,.0f} MB)")
+    out.line(f"next: `skillrun logs -f {name}`, `skillrun show {name}`, `skillrun cancel {name}`")
+    if queue != DEFAULT_QUEUE and not store.roster.has_worker_for(queue):
+        out.note(f"no worker serves the queue `{queue}` now; `skillrun worker --queue {queue}` starts one")
+    out.data({"run": name, "files": len(bundle.names), "bytes": bundle.size, "bundle": bundle.sha})
+    return 0
 
 
 def submit_command(workflow: str) -> click.Command:
@@ -90,7 +102,7 @@ def _take_remote_inputs(workflow: str, values: dict[str, Any]) -> dict[str, Comm
 
     Raises UsageError for an invalid URL.
     """
-    from skillrun.extensions.workers.commit import Commit, is_remote
+    from skillrun.extensions.workers.fetching import Commit, is_remote
 
     found = {}
     for field in path_inputs(load_definition(workflow, open_library())):
@@ -101,8 +113,13 @@ def _take_remote_inputs(workflow: str, values: dict[str, Any]) -> dict[str, Comm
     return found
 
 
-def _portable_inputs(request: RunRequest, commits: Mapping[str, Commit], bundle: Bundle) -> dict[str, Any]:
-    """Return the inputs, with paths relative to the project. Raises UsageError if the files of a path are not sent."""
+def _build_submission(request: RunRequest, commits: Mapping[str, Commit], sent_files: Sequence[str]) -> RunSubmission:
+    """Return what a worker needs to start the run. Paths are relative to the project.
+
+    Raises UsageError if the files of a path are not sent.
+    """
+    from skillrun.extensions.workers.postgres.queue import RunSubmission
+
     project, paths = current_project().resolve(), {}
     for field in path_inputs(request.loaded.program.workflow):
         if field.name in commits or not request.inputs.get(field.name):
@@ -113,69 +130,17 @@ def _portable_inputs(request: RunRequest, commits: Mapping[str, Commit], bundle:
             hint = "move it into the project, or use a repository: https://host/name.git@COMMIT"
             raise UsageError(f"`{field.name}` is `{value}`, which is outside of the project and cannot be sent", hint)
         name = path.relative_to(project).as_posix()
-        if name != "." and not any(f"{each}/".startswith(f"{name}/") for each in bundle.names):
+        if name != "." and not any(f"{each}/".startswith(f"{name}/") for each in sent_files):
             hint = "git ignores it, its name matches a secret, or it contains no files"
             raise UsageError(f"`{field.name}` is `{value}`, which has no files to send", hint)
         paths[field.name] = name
-    return {**request.inputs, **paths}
-
-
-def _submit_run(
-    store: OpenStore, job: RunRequest, queue_options: QueueOptions, commits: Mapping[str, Commit], out: Output
-) -> int:
-    from skillrun.extensions.workers.bundle import LARGEST, pack_project
-    from skillrun.extensions.workers.postgres.queue import DEFAULT_QUEUE
-
-    if not check_questions_answerable(job, out):
-        return 1
-    program = job.loaded.program
-    bundle = pack_project(current_project(), secret_names(program.library))
-    request = _build_submission(job, commits, _portable_inputs(job, commits, bundle))
-    first, queue = program.workflow.first_input, queue_options.queue
-    request_text = format_json_text(str(job.inputs[first.name])) if first is not None else program.workflow.name
-    name = job.slug or store.runs.reserve_name(request_text)
-    _enqueue(store, name, program.workflow.name, request, bundle, queue_options)
-    out.line(f"submitted {name}: {len(bundle.names)} files of the project, {bundle.size / 1000:,.0f} KB")
-    for each in commits.values():
-        out.line(f"a worker will fetch {each.url} at {each.sha[:12]} (at most {LARGEST / 1e6:,.0f} MB)")
-    out.line(f"next: `skillrun logs -f {name}`, `skillrun show {name}`, `skillrun cancel {name}`")
-    if queue != DEFAULT_QUEUE and not store.roster.has_worker_for(queue):
-        out.note(f"no worker serves the queue `{queue}` now; `skillrun worker --queue {queue}` starts one")
-    out.data({"run": name, "files": len(bundle.names), "bytes": bundle.size, "bundle": bundle.sha})
-    return 0
-
-
-def _build_submission(job: RunRequest, commits: Mapping[str, Commit], inputs: dict[str, Any]) -> RunSubmission:
-    from skillrun.extensions.workers.submission import RunSubmission
-
+    answers = request.answer_options.answers
     return RunSubmission(
-        inputs=inputs,
-        typed=sorted(job.explicit_inputs),
-        model=job.model,
-        budget=dict(job.budget),
-        answers=job.answer_options.answers.read_text(encoding="utf-8")
-        if job.answer_options.answers is not None
-        else "",
-        unattended=job.answer_options.unattended,
+        inputs={**request.inputs, **paths},
+        typed=sorted(request.explicit_inputs),
+        model=request.model,
+        budget=dict(request.budget),
+        answers=answers.read_text(encoding="utf-8") if answers is not None else "",
+        unattended=request.answer_options.unattended,
         repositories={field: f"{each.url}@{each.sha}" for field, each in commits.items()},
     )
-
-
-def _enqueue(
-    store: OpenStore, name: str, workflow: str, request: RunSubmission, bundle: Bundle, queue_options: QueueOptions
-) -> None:
-    """Queue the run and wake a worker. If the run cannot be queued, release its name."""
-    from skillrun.extensions.workers.dispatch import Dispatcher
-
-    queue, priority, seconds = queue_options.queue, queue_options.priority, queue_options.start.total_seconds()
-    data, sha, content = request.to_data(), bundle.sha, bundle.content
-    try:
-        store.queue.submit(name, workflow, data, sha, content, queue=queue, priority=priority, in_seconds=seconds)
-    except BaseException:
-        store.runs.release_name(name)
-        raise
-    dispatch = Dispatcher(store.url)
-    try:
-        dispatch.wake(name, queue=queue, priority=priority, in_seconds=seconds)
-    finally:
-        dispatch.close()

@@ -1,26 +1,36 @@
-"""`skillrun worker`, `worker once` and `cancel`: execute and cancel the runs of a store."""
+"""`skillrun worker` and `cancel`: execute, list and cancel runs of a store, list workers, and limit parallel calls."""
 
 from __future__ import annotations
 
 import asyncio
+import re
 import signal
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from skillrun.cli import completion, options
-from skillrun.cli.loading import LoadedWorkflow, cache_folder, load_from_project
+from skillrun.cli.formatting import count_noun, format_duration, format_table
+from skillrun.cli.loading import (
+    LoadedWorkflow,
+    cache_folder,
+    load_from_project,
+    open_catalogue,
+    open_library,
+    problems_for_display,
+)
 from skillrun.cli.main import CommandGroup
 from skillrun.cli.output import Output
 from skillrun.extensions.workers.commands.open_store import OpenStore, open_store
 from skillrun.installation import extra_hint
-from skillrun.syntax.diagnostics import SkillrunError, UsageError
+from skillrun.syntax.diagnostics import SkillrunError, UsageError, did_you_mean
 
 if TYPE_CHECKING:
     from skillrun.extensions.workers.metrics import Metrics
+    from skillrun.extensions.workers.postgres.roster import RunCounts, WorkerStatus
     from skillrun.extensions.workers.work import WorkerHost
 
 FILE_URLS: Final = click.option(
@@ -152,3 +162,116 @@ def _load_workflow(project: Path, workflow: str) -> LoadedWorkflow:
         return loaded
     first = loaded[0]
     raise SkillrunError(f"{first.path}:{first.line}: {first.message}", "fix it and submit the run again")
+
+
+HEADER: Final = ("worker", "status", "queues", "runs", "executes", "since", "last seen", "version")
+MAX_RUNS_SHOWN: Final = 3  # per worker
+MAX_RELEASED_SHOWN: Final = 10
+
+
+@click.command(help="List the workers of the store, the runs that each executes, and lost workers.")
+@options.store
+@options.as_json
+def workers(json: bool) -> int:
+    out, store = Output(json), open_store(options.require_store_url())
+    seen, load, unserved = store.roster.list_workers(), store.roster.count_runs(), store.roster.count_unserved_runs()
+    released = store.roster.declined_runs(MAX_RELEASED_SHOWN)
+    out.data({"workers": [_data(each) for each in seen], "runs": vars(load), "unserved": unserved, "left": released})
+    for line in format_table(HEADER, [_cells(each) for each in seen]) if seen else ["no workers"]:
+        out.line(line)
+    out.line(_describe_load(load))
+    lost = [each for each in seen if each.status == "lost"]
+    if lost:
+        names = ", ".join(each.name for each in lost)
+        out.note(
+            f"no heartbeat from {names}; other workers take over their runs, and `skillrun worker` starts a worker"
+        )
+    for run, reason in released.items():
+        out.note(f"`{run}` was declined by {reason}")
+    for queue, number in unserved.items():
+        waiting = f"{count_noun(number, 'run')} {'waits' if number == 1 else 'wait'} in the queue `{queue}`"
+        out.note(f"{waiting}, which no worker serves; `skillrun worker --queue {queue}` starts one")
+    return 0
+
+
+def _cells(worker: WorkerStatus) -> list[str]:
+    more = len(worker.runs) - MAX_RUNS_SHOWN
+    named = ", ".join(worker.runs[:MAX_RUNS_SHOWN]) + (f" and {more} more" if more > 0 else "")
+    since = worker.started_at.astimezone().isoformat(" ", "minutes")[:16]
+    ago = f"{format_duration(worker.seconds_silent)} ago"
+    queues, runs = ", ".join(worker.queues), f"{len(worker.runs)} of {worker.most}"
+    return [worker.name, worker.status, queues, runs, named, since, ago, worker.version]
+
+
+def _data(worker: WorkerStatus) -> dict[str, Any]:
+    return {
+        "worker": worker.name,
+        "status": worker.status,
+        "runs": list(worker.runs),
+        "most": worker.most,
+        "queues": list(worker.queues),
+        "started_at": worker.started_at.isoformat(),
+        "seen_at": worker.seen_at.isoformat(),
+        "version": worker.version,
+    }
+
+
+def _describe_load(load: RunCounts) -> str:
+    parts = [f"{count_noun(load.queued, 'run')} queued"]
+    if load.later:
+        parts.append(f"{load.later} of them scheduled for later")
+    if load.oldest >= 1:
+        parts.append(f"the oldest for {format_duration(load.oldest)}")
+    parts.append(f"{load.running} running")
+    if load.left:
+        parts.append(f"{load.left} of them without a worker")
+    parts.append(f"{load.waiting} waiting for a user")
+    return ", ".join(parts)
+
+
+SETTING: Final = re.compile(r"([a-z0-9][a-z0-9_.-]*)=(none|[1-9][0-9]{0,5})")
+
+
+@click.command(
+    help="Limit how many calls all workers together make to a PROVIDER at a time.\n\n"
+    "Without arguments, show the limits. `PROVIDER=none` removes a limit."
+)
+@click.argument("settings", nargs=-1, metavar="[PROVIDER=N …]")
+@options.store
+@options.as_json
+def limits(settings: tuple[str, ...], json: bool) -> int:
+    from skillrun.extensions.workers.postgres.slots import ProviderLimits
+
+    out, url = Output(json), options.require_store_url()
+    parsed_settings = [_parse_setting(setting) for setting in settings]
+    stored_limits = ProviderLimits(open_store(url).database)
+    library = open_library()
+    library.config("models")
+    provider_names = [] if problems_for_display(library) else list(open_catalogue(library).providers)
+    for provider, _ in parsed_settings:
+        if provider_names and provider not in provider_names:
+            hint = did_you_mean(provider, provider_names)
+            out.note(f"warning: no provider is named `{provider}`; {hint}".rstrip("; "))
+    for provider, most in parsed_settings:
+        stored_limits.set_limit(provider, most)
+    shown = [limit for limit in stored_limits.list_limits() if limit.most or limit.pause or limit.held or limit.waiting]
+    for limit in shown:
+        usage_text = (
+            f"{limit.held} of {count_noun(limit.most, 'slot')} held" if limit.most else f"no limit, {limit.held} held"
+        )
+        waiting = f", {count_noun(limit.waiting, 'call')} waiting" if limit.waiting else ""
+        pause = f", paused for {limit.pause:.0f} s" if limit.pause else ""
+        out.line(f"{limit.provider}: {usage_text}{waiting}{pause}")
+    if not shown:
+        out.line("no provider has a shared limit; `skillrun worker limits anthropic=40` sets one")
+    out.data([vars(limit) for limit in shown])
+    return 0
+
+
+def _parse_setting(setting: str) -> tuple[str, int | None]:
+    found = SETTING.fullmatch(setting)
+    if found is None:
+        raise UsageError(
+            f"`{setting}` is not a valid limit", "use PROVIDER=N, for example anthropic=40, or anthropic=none"
+        )
+    return found[1], None if found[2] == "none" else int(found[2])

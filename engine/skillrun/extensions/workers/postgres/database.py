@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import Any, Final, LiteralString, TypeVar
 
 import psycopg
@@ -58,18 +58,13 @@ class Database:
         Raises StoreUnavailable if there is no connection, and StoreRefused if the server is not Postgres or is too old.
         """
         self.location = describe_url(url)
-        self.on_statement: Callable[[float], None] = _ignore_duration
+        self.on_statement: Callable[[float], None] = lambda _seconds: None
         """Called after each statement, with its duration in seconds."""
-        arguments: dict[str, Any] = {
-            "autocommit": True,
-            "connect_timeout": CONNECT_TIMEOUT,
-            "application_name": "skillrun",
-        }
-        arguments |= {name: value for name, value in KEEPALIVE_OPTIONS.items() if name not in conninfo_to_dict(url)}
-        with (
-            self._translate_errors(),
-            psycopg.connect(url, **arguments) as connection,
-        ):  # a pool does not report why it cannot connect
+        options = {"connect_timeout": CONNECT_TIMEOUT, "application_name": "skillrun"}
+        keepalives = {name: value for name, value in KEEPALIVE_OPTIONS.items() if name not in conninfo_to_dict(url)}
+        arguments: dict[str, Any] = {"autocommit": True, **options, **keepalives}
+        # a pool does not report why it cannot connect
+        with self._translate_errors(), psycopg.connect(url, **arguments) as connection:
             self._check(connection)
         self._pool = ConnectionPool(
             url, kwargs=arguments, min_size=1, max_size=most, num_workers=1, timeout=CONNECT_TIMEOUT, open=True
@@ -121,43 +116,32 @@ class Database:
         with self._translate_errors(), self._pool.connection() as connection, connection.transaction():
             return work(connection)
 
-    def _translate_errors(self) -> _ErrorTranslator:
-        return _ErrorTranslator(self.location)
+    @contextmanager
+    def _translate_errors(self) -> Iterator[None]:
+        """Translate errors of Postgres and its driver into store errors."""
+        try:
+            yield
+        except psycopg.Error as error:
+            raise self._store_error(error) from error
 
-
-def _ignore_duration(_seconds: float) -> None:
-    """Do nothing. The default of `Database.on_statement`."""
-
-
-class _ErrorTranslator:
-    """Translates errors of Postgres and its driver into store errors."""
-
-    def __init__(self, place: str) -> None:
-        self._place = place
-
-    def __enter__(self) -> None:
-        """Nothing to set up."""
-
-    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
-        if not isinstance(error, psycopg.Error):
-            return
+    def _store_error(self, error: psycopg.Error) -> SkillrunError:
         words = " ".join(str(error).split()) or type(error).__name__
         match error:
             case errors.UndefinedTable():
                 hint = "`skillrun store migrate` initializes it"
-                raise StoreRefused(f"{self._place} is not a skillrun store yet", hint) from error
+                return StoreRefused(f"{self.location} is not a skillrun store yet", hint)
             case errors.InsufficientPrivilege() | errors.InvalidAuthorizationSpecification():
                 hint = "check the user in the store's URL, and this user's privileges"
-                raise StoreRefused(f"{self._place} denied access: {words}", hint) from error
+                return StoreRefused(f"{self.location} denied access: {words}", hint)
             case errors.InvalidCatalogName():
-                raise StoreRefused(f"{self._place} does not exist: {words}", "create the database") from error
+                return StoreRefused(f"{self.location} does not exist: {words}", "create the database")
             case psycopg.OperationalError() if any(sign in words for sign in OTHER_PROTOCOL_ERRORS):
-                raise StoreRefused(f"the server of {self._place} is not PostgreSQL: {words}", VERSION_HINT) from error
+                return StoreRefused(f"the server of {self.location} is not PostgreSQL: {words}", VERSION_HINT)
             case psycopg.OperationalError() | psycopg.InterfaceError():
                 hint = "check that the server is running, and check the store's URL; committed data is kept"
-                raise StoreUnavailable(f"{self._place} does not answer: {words}", hint) from error
+                return StoreUnavailable(f"{self.location} does not answer: {words}", hint)
             case _:
-                raise StoreRefused(f"{self._place} rejected the statement: {words}", "nothing was changed") from error
+                return StoreRefused(f"{self.location} rejected the statement: {words}", "nothing was changed")
 
 
 def describe_url(url: str) -> str:

@@ -13,8 +13,8 @@ from typing import Final
 
 from skillrun.events import Asked, Event, RunStarted
 from skillrun.extensions.workers.postgres.database import StoreUnavailable
-from skillrun.extensions.workers.postgres.row import RunRow
-from skillrun.store.event_lines import Record, format_event_line, parse_event_line
+from skillrun.extensions.workers.postgres.lease import RunRow
+from skillrun.store.event_lines import format_event_line
 from skillrun.store.journal import RESTORE_HINT, BodyCheck, Index, JournalDamaged, JournalRow, accept_any_body
 from skillrun.store.memory import MemoryJournal
 from skillrun.store.rows import chain_hash
@@ -83,12 +83,6 @@ class PostgresJournal(MemoryJournal):
         super()._persist(rows)
 
 
-def read_journal(row: RunRow, fits: BodyCheck = accept_any_body) -> MemoryJournal:
-    """Return the verified journal so far, for reading only."""
-    rows, index = read_rows(row)
-    return MemoryJournal(rows, index, fits)
-
-
 def read_rows(row: RunRow) -> tuple[list[JournalRow], Index]:
     """Return all records of a run and their index. Raises JournalDamaged if the chain is broken."""
 
@@ -124,7 +118,7 @@ _KEEP: Final = """
     FROM quick, runs, unnest(%(lines)s::text[]) WITH ORDINALITY AS new (line, at)
     WHERE runs.id = %(run)s AND runs.epoch = %(epoch)s ORDER BY new.at
 """
-TRANSCRIPT__READ: Final = """
+_READ_EVENTS: Final = """
     SELECT number, line FROM events WHERE run = %(run)s AND number > %(after)s ORDER BY number LIMIT %(most)s
 """
 
@@ -180,17 +174,12 @@ class PostgresTranscript:
             self._error = error
 
 
-def read_events(row: RunRow, is_held: Callable[[], bool], *, follow: bool = False) -> Iterator[Record]:
-    """Yield the events of the transcript, oldest first. With `follow`, continue until the run is released."""
-    return filter(None, map(parse_event_line, read_lines(row, is_held, follow=follow)))
-
-
 def read_lines(row: RunRow, is_held: Callable[[], bool], *, follow: bool = False) -> Iterator[str]:
     """Yield the lines of the transcript, oldest first. With `follow`, continue until the run is released."""
     after = 0
     while True:
         is_followed = follow and is_held()
-        while found := row.database.rows(TRANSCRIPT__READ, row.values(after=after, most=SIZE)):
+        while found := row.database.rows(_READ_EVENTS, row.values(after=after, most=SIZE)):
             after = found[-1][0]
             yield from (line for _, line in found)
         if not is_followed:

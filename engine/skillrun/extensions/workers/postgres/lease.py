@@ -9,14 +9,82 @@ import os
 import platform
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Final
+from contextlib import contextmanager, suppress
+from typing import Any, Final, TypeVar
 from weakref import WeakKeyDictionary
 
-from skillrun.extensions.workers.postgres.database import Database
-from skillrun.extensions.workers.postgres.row import RunRow
+from skillrun.extensions.workers.postgres.database import Database, Rows, StoreRefused, StoreUnavailable
 from skillrun.store.checkpoints import kill_point
+from skillrun.store.files import LeaseLost
 from skillrun.syntax.diagnostics import SkillrunError
+
+T = TypeVar("T")
+
+LEASE: Final = 30.0  # seconds
+
+
+class RunRow:
+    """One run in a store, and the epoch in which this process writes for it."""
+
+    def __init__(self, database: Database, name: str, number: int, epoch: int, edits: int, lease: float) -> None:
+        self.database, self.name, self.number = database, name, number
+        self.epoch, self.edits, self.lease = epoch, edits, lease
+        self.is_held = self.is_lost = False
+
+    @classmethod
+    def create(cls, database: Database, name: str, lease: float = LEASE) -> RunRow:
+        """Insert the row of a new run. Raises StoreRefused if the name is taken."""
+        made = database.rows(
+            "INSERT INTO runs (name) VALUES (%(name)s) ON CONFLICT (name) DO NOTHING RETURNING id", {"name": name}
+        )
+        if not made:
+            raise StoreRefused(f"the run `{name}` already exists in {database.location}", "choose another `--name`")
+        return cls(database, name, made[0][0], 0, 0, lease)
+
+    @classmethod
+    def find(cls, database: Database, name: str, lease: float = LEASE) -> RunRow | None:
+        """Return the row of a run; None if it does not exist."""
+        found = database.rows("SELECT id, epoch, edits FROM runs WHERE name = %(name)s", {"name": name})
+        if not found:
+            return None
+        number, epoch, edits = found[0]
+        return cls(database, name, number, epoch, edits, lease)
+
+    def values(self, **more: Any) -> dict[str, Any]:
+        """Return the parameters for a statement about the run."""
+        return {"run": self.number, "epoch": self.epoch, "lease": self.lease, "held": self.is_held, **more}
+
+    def retry(self, work: Callable[[], T]) -> T:
+        """Return the result of `work`, which must be idempotent.
+
+        While the store is unavailable, `work` is retried for half the duration of a lease. After that, raises
+        StoreUnavailable or, if this process holds the run, marks the run as lost and raises LeaseLost.
+        """
+        try:
+            return self.database.retry(work, self.lease / 2)
+        except StoreUnavailable as error:
+            if not self.is_held:
+                raise
+            self.is_lost = True
+            hint = "acknowledged records are kept; resume the run once the store answers"
+            raise LeaseLost(f"the run `{self.name}` was interrupted: {error.message}", hint) from error
+
+    def lease_error(self) -> LeaseLost:
+        """Mark the run as lost, and return an error that names its new holder."""
+        self.is_lost = True
+        found: Rows = [("", "")]
+        with suppress(StoreUnavailable):
+            found = self.database.rows("SELECT status, owner FROM runs WHERE id = %(run)s", {"run": self.number})
+        if not found:
+            return LeaseLost(f"the run `{self.name}` was removed from {self.database.location}", "start it again")
+        status, owner = found[0]
+        if status == "cancelled":
+            return LeaseLost(f"the run `{self.name}` was cancelled", "its results so far are kept")
+        whose = f"by {owner}" if owner else "by another process"
+        return LeaseLost(
+            f"the run `{self.name}` was taken over {whose}", "it continues there; this process writes nothing more"
+        )
+
 
 RENEWALS_PER_LEASE: Final = 3
 
@@ -49,17 +117,13 @@ class RunUnavailable(SkillrunError):
     """The run cannot be claimed now: another process holds it, or it was cancelled or removed."""
 
 
-def this_process() -> str:
-    """Return a text that identifies this process as the holder of a run."""
-    return f"process {os.getpid()} on {platform.node()[:80]}"
-
-
 class PostgresLease:
     """The `Lease` of a run in a store. A holder that is suspended for longer than the lease lasts may lose the run."""
 
     def __init__(self, row: RunRow, status: Callable[[], str] = lambda: "waiting", owner: str = "") -> None:
         """`status` is called when the run is released, and returns the run's new status."""
-        self._row, self._status, self._owner = row, status, owner or this_process()
+        self._row, self._status = row, status
+        self._owner = owner or f"process {os.getpid()} on {platform.node()[:80]}"
 
     @contextmanager
     def hold(self) -> Iterator[PostgresLease]:
@@ -70,7 +134,8 @@ class PostgresLease:
             raise RunUnavailable(*self._refusal_message())
         kill_point("claim: after")
         (row.epoch, row.edits), row.is_lost, row.is_held = claimed[0], False, True
-        keeper = get_keeper(row.database)
+        with _making:
+            keeper = _keepers.setdefault(row.database, LeaseKeeper(row.database))
         keeper.add(row)
         try:
             yield self
@@ -78,7 +143,10 @@ class PostgresLease:
             keeper.drop(row)
             row.is_held = False
             if not row.is_lost:
-                self._release()
+                new_status = self._status()
+                kill_point("let go: before")
+                row.retry(lambda: row.database.rows(_LET_GO, row.values(status=new_status)))
+                kill_point("let go: after")
 
     def is_held(self) -> bool:
         found = self._row.database.rows(
@@ -92,13 +160,6 @@ class PostgresLease:
         query = "SELECT 1 FROM runs WHERE id = %(run)s AND epoch = %(epoch)s"
         if row.is_lost or not row.retry(lambda: row.database.rows(query, row.values())):
             raise row.lease_error()
-
-    def _release(self) -> None:
-        row = self._row
-        status = self._status()
-        kill_point("let go: before")
-        row.retry(lambda: row.database.rows(_LET_GO, row.values(status=status)))
-        kill_point("let go: after")
 
     def _refusal_message(self) -> tuple[str, str]:
         name = self._row.name
@@ -160,11 +221,6 @@ class LeaseKeeper:
                 row.is_lost = True
 
 
+# the object that renews this process's leases in each store
 _keepers: WeakKeyDictionary[Database, LeaseKeeper] = WeakKeyDictionary()
 _making = threading.Lock()
-
-
-def get_keeper(database: Database) -> LeaseKeeper:
-    """Return the object that renews this process's leases in a store."""
-    with _making:
-        return _keepers.setdefault(database, LeaseKeeper(database))

@@ -1,4 +1,4 @@
-"""The queue of a store: the runs that wait for a worker.
+"""The queue of a store: the runs that wait for a worker, and the requests from which they start.
 
 The row of a run holds the run's request, project, queue and start time. A worker claims a run before it executes the
 run, so a second notification changes nothing.
@@ -7,13 +7,14 @@ run, so a second notification changes nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final, Self
 
 from psycopg.types.json import Jsonb
 
 from skillrun.extensions.workers.postgres.database import Database
-from skillrun.syntax.diagnostics import UsageError
+from skillrun.syntax.diagnostics import SkillrunError, UsageError
+from skillrun.types.records import NonNegativeFloat, field_checks, required_fields
 
 DEFAULT_QUEUE: Final = "default"
 """The queue of runs and workers that name no queue."""
@@ -37,32 +38,27 @@ _SUBMIT: Final = """
     RETURNING id
 """
 _QUEUE: Final = """
-    UPDATE runs SET request = coalesce(%(request)s, request), bundle = coalesce(%(sha)s, bundle), not_before = now(),
-           again = (status = 'running'),
+    UPDATE runs SET not_before = now(), again = (status = 'running'),
            status = CASE WHEN status = 'running' THEN status ELSE 'queued' END,
            takes = CASE WHEN status = 'running' THEN takes ELSE 0 END, fruitful_at = now(),
            ended_at = NULL, reason = ''
     WHERE name = %(name)s AND status NOT IN ('queued', 'completed', 'cancelled') AND request IS NOT NULL
     RETURNING name, queue, priority
 """
-_CANCEL: Final = """
-    UPDATE runs SET status = 'cancelled', epoch = epoch + 1, owner = '', lease_until = NULL, ended_at = now(),
+_END: Final = """
+    UPDATE runs SET status = %(status)s, epoch = epoch + 1, owner = '', lease_until = NULL, ended_at = now(),
            reason = %(reason)s
-    WHERE name = %(name)s AND status NOT IN ('completed', 'cancelled') RETURNING id
+    WHERE name = %(name)s AND
 """
-_GIVE_UP: Final = """
-    UPDATE runs SET status = 'failed', epoch = epoch + 1, owner = '', lease_until = NULL, ended_at = now(),
-           reason = %(reason)s
-    WHERE name = %(name)s AND takes >= %(takes)s AND (status = 'queued' OR lease_until < now())
-          AND fruitful_at < now() - make_interval(secs => %(fruitless)s)
-    RETURNING id
+_CANCEL: Final = _END + "status NOT IN ('completed', 'cancelled') RETURNING id"
+_GIVE_UP: Final = (
+    _END
+    + """
+    takes >= %(takes)s AND (status = 'queued' OR lease_until < now())
+    AND fruitful_at < now() - make_interval(secs => %(fruitless)s) RETURNING id
 """
-_FAIL: Final = """
-    UPDATE runs SET status = 'failed', epoch = epoch + 1, owner = '', lease_until = NULL, ended_at = now(),
-           reason = %(reason)s
-    WHERE name = %(name)s AND (status = 'queued' OR (status = 'running' AND lease_until < now())) RETURNING id
-"""
-_NOTE: Final = "UPDATE runs SET reason = %(reason)s WHERE name = %(name)s AND status = 'queued'"
+)
+_FAIL: Final = _END + "(status = 'queued' OR (status = 'running' AND lease_until < now())) RETURNING id"
 _DUE: Final = """
     SELECT due.* FROM unnest(%(queues)s::text[]) AS served (queue), LATERAL (
         (SELECT name, runs.queue, %(begun)s FROM runs
@@ -79,7 +75,6 @@ _WANTED: Final = """
     SELECT workflow, bundle, request, takes, status, queue, status <> 'queued' OR not_before <= now() FROM runs
     WHERE name = %(name)s
 """
-_CONTENT: Final = "SELECT content FROM blobs WHERE sha = %(sha)s"
 
 
 @dataclass(frozen=True)
@@ -123,29 +118,18 @@ class RunQueue:
         in_seconds: float = 0,
     ) -> None:
         """Queue a new run, to start after `in_seconds`. Raises UsageError if the name is taken."""
-        is_uploaded = bool(self._database.rows("SELECT 1 FROM blobs WHERE sha = %(sha)s", {"sha": sha}))
-        if not is_uploaded:
-            self._database.rows(
-                "INSERT INTO blobs (sha, content) VALUES (%(sha)s, %(content)s) ON CONFLICT (sha) DO NOTHING",
-                {"sha": sha, "content": content},
-            )
-        values = {
-            "name": name,
-            "workflow": workflow,
-            "request": Jsonb(dict(request)),
-            "sha": sha,
-            "queue": queue,
-            "priority": priority,
-            "in_seconds": in_seconds,
-        }
+        if not self._database.rows("SELECT 1 FROM blobs WHERE sha = %(sha)s", {"sha": sha}):
+            statement = "INSERT INTO blobs (sha, content) VALUES (%(sha)s, %(content)s) ON CONFLICT (sha) DO NOTHING"
+            self._database.rows(statement, {"sha": sha, "content": content})
+        start = {"queue": queue, "priority": priority, "in_seconds": in_seconds}
+        values = {"name": name, "workflow": workflow, "request": Jsonb(dict(request)), "sha": sha, **start}
         if not self._database.rows(_SUBMIT, values):
             hint = f"`skillrun show {name}` shows its status; choose another `--name`"
             raise UsageError(f"the run `{name}` already exists in {self._database.location}", hint)
 
-    def requeue(self, name: str, request: Mapping[str, Any] | None = None, sha: str | None = None) -> DueRun | None:
+    def requeue(self, name: str) -> DueRun | None:
         """Queue a run that waits, is about to wait, or has failed. Return None for any other run."""
-        values = {"name": name, "request": Jsonb(dict(request)) if request is not None else None, "sha": sha}
-        found = self._database.rows(_QUEUE, values)
+        found = self._database.rows(_QUEUE, {"name": name})
         return DueRun(*found[0]) if found else None
 
     def cancel(self, name: str, reason: str) -> bool:
@@ -153,23 +137,24 @@ class RunQueue:
 
         Return False if the run has already ended.
         """
-        return bool(self._database.rows(_CANCEL, {"name": name, "reason": reason}))
+        return bool(self._database.rows(_CANCEL, {"name": name, "status": "cancelled", "reason": reason}))
 
     def give_up(self, name: str, reason: str) -> bool:
         """Mark a run as failed if it has no holder and was claimed too often without a reply.
 
         Return whether it was marked.
         """
-        values = {"name": name, "reason": reason, "takes": MAX_CLAIMS, "fruitless": GIVE_UP_SECONDS}
-        return bool(self._database.rows(_GIVE_UP, values))
+        limits = {"takes": MAX_CLAIMS, "fruitless": GIVE_UP_SECONDS}
+        return bool(self._database.rows(_GIVE_UP, {"name": name, "status": "failed", "reason": reason, **limits}))
 
     def fail(self, name: str, reason: str) -> bool:
         """Mark a run without a holder as failed, because no worker can execute it. Return whether it was marked."""
-        return bool(self._database.rows(_FAIL, {"name": name, "reason": reason}))
+        return bool(self._database.rows(_FAIL, {"name": name, "status": "failed", "reason": reason}))
 
     def set_reason(self, name: str, reason: str) -> None:
         """Record why a worker declined a run. The reason is kept until a worker starts the run."""
-        self._database.rows(_NOTE, {"name": name, "reason": reason})
+        statement = "UPDATE runs SET reason = %(reason)s WHERE name = %(name)s AND status = 'queued'"
+        self._database.rows(statement, {"name": name, "reason": reason})
 
     def due_runs(
         self, most: int, exclude: Sequence[str] = (), queues: Sequence[str] = (DEFAULT_QUEUE,)
@@ -185,11 +170,45 @@ class RunQueue:
     def find_run(self, name: str) -> SubmittedRun | None:
         """Return a submitted run, or None if no run with this name was submitted."""
         found = self._database.retry(lambda: self._database.rows(_WANTED, {"name": name}), RETRY_SECONDS)
-        if not found or found[0][2] is None:
-            return None
-        return SubmittedRun(*found[0])
+        return SubmittedRun(*found[0]) if found and found[0][2] is not None else None
 
     def content(self, sha: str) -> bytes:
         """Return the archive of a project by its hash."""
-        content: bytes = self._database.rows(_CONTENT, {"sha": sha})[0][0]
+        content: bytes = self._database.rows("SELECT content FROM blobs WHERE sha = %(sha)s", {"sha": sha})[0][0]
         return content
+
+
+@dataclass(frozen=True)
+class RunSubmission:
+    """A request with valid inputs.
+
+    `typed` names the inputs that the user gave. `answers` is the text of a file with prepared answers. `repositories`
+    maps the names of path inputs to URL@COMMIT.
+    """
+
+    inputs: dict[str, object]
+    typed: list[str] = field(default_factory=list)
+    model: str = ""
+    budget: dict[str, NonNegativeFloat] = field(default_factory=dict)
+    answers: str = ""
+    unattended: bool = False
+    estimate: dict[str, object] | None = None
+    repositories: dict[str, str] = field(default_factory=dict)
+
+    def to_data(self) -> dict[str, Any]:
+        data = asdict(self)
+        if not self.repositories:
+            del data["repositories"]  # workers of the previous version do not know this key
+        return data
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> Self:
+        """Load a stored request. Raises SkillrunError unless it is a valid request of this version."""
+        checks = field_checks(RunSubmission)
+        unknown = sorted(data.keys() - checks.keys())
+        invalid = [name for name in checks if name in data and not checks[name](data[name])]
+        missing = sorted(required_fields(RunSubmission) - data.keys())
+        if unknown or invalid or missing:
+            names = ", ".join(f"`{name}`" for name in (*unknown, *invalid, *missing))
+            raise SkillrunError(f"the request of the run has invalid fields: {names}", "submit the run again")
+        return cls(**data)

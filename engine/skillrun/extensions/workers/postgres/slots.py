@@ -1,15 +1,28 @@
-"""Stores the limits on parallel calls: tickets in order of request, held slots, and pauses of providers.
+"""Limits the parallel calls of all workers of a store to a provider, with leased tickets.
 
-Calls SQL functions of the store's schema. Each call is one transaction.
+Tickets are granted in order of request, by SQL functions of the store's schema. One thread per process renews the
+process's tickets, and listens for granted tickets on a separate connection.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+import threading
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Sequence
+from concurrent.futures import Future
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
+from uuid import uuid4
+
+import psycopg
 
 from skillrun.extensions.workers.postgres.database import Database
+from skillrun.extensions.workers.postgres.lease import LEASE
+from skillrun.models.entries import ProviderConfig
+from skillrun.syntax.diagnostics import SkillrunError
 
 CHANNEL: Final = "skillrun_slots_"
 """The prefix of a holder's notification channel.
@@ -17,17 +30,12 @@ CHANNEL: Final = "skillrun_slots_"
 A notification contains the number of a granted ticket. If it is empty, the holder checks all of its tickets.
 """
 
-_TAKE: Final = "SELECT ticket, granted FROM take_slot(%(provider)s, %(holder)s, %(lease)s)"
-_GIVE: Final = "SELECT give_slot(%(provider)s, %(ticket)s)"
-_PAUSE: Final = "SELECT pause_provider(%(provider)s, %(seconds)s)"
-_SET: Final = "SELECT limit_provider(%(provider)s, %(most)s)"
 _SHOWN: Final = """
     SELECT provider, most, greatest(0, extract(epoch FROM paused_until - now()))::double precision,
            count(id) FILTER (WHERE is_held), count(id) FILTER (WHERE NOT is_held)
     FROM limits LEFT JOIN (SELECT * FROM tickets WHERE lease_until >= now()) AS live USING (provider)
     GROUP BY provider ORDER BY provider
 """
-_KEEP: Final = "SELECT ticket, granted, pause FROM keep_slots(%(tickets)s::bigint[], %(lease)s)"
 
 
 @dataclass(frozen=True)
@@ -52,30 +60,230 @@ class ProviderLimits:
 
         Returns None if the provider has neither a limit nor a pause.
         """
+        statement = "SELECT ticket, granted FROM take_slot(%(provider)s, %(holder)s, %(lease)s)"
         values = {"provider": provider, "holder": holder, "lease": lease}
-        found = self.database.retry(lambda: self.database.rows(_TAKE, values), lease / 2)
+        found = self.database.retry(lambda: self.database.rows(statement, values), lease / 2)
         return (found[0][0], found[0][1]) if found else None
 
     def release(self, provider: str, ticket: int) -> None:
         """Release a ticket, whether or not a slot was granted to it."""
-        self.database.rows(_GIVE, {"provider": provider, "ticket": ticket})
+        self.database.rows("SELECT give_slot(%(provider)s, %(ticket)s)", {"provider": provider, "ticket": ticket})
 
     def renew(self, tickets: Sequence[int], lease: float) -> list[tuple[int, bool, float]]:
         """Renew tickets, and return those that still exist.
 
         Returns, for each ticket, its number, whether a slot was granted to it, and the provider's pause in seconds.
         """
-        found = self.database.rows(_KEEP, {"tickets": list(tickets), "lease": lease})
+        statement = "SELECT ticket, granted, pause FROM keep_slots(%(tickets)s::bigint[], %(lease)s)"
+        found = self.database.rows(statement, {"tickets": list(tickets), "lease": lease})
         return [(ticket, granted, pause) for ticket, granted, pause in found]
 
     def pause(self, provider: str, seconds: float) -> None:
         """Pause all calls to the provider for this many seconds."""
-        self.database.rows(_PAUSE, {"provider": provider, "seconds": seconds})
+        values = {"provider": provider, "seconds": seconds}
+        self.database.rows("SELECT pause_provider(%(provider)s, %(seconds)s)", values)
 
     def set_limit(self, provider: str, most: int | None) -> None:
         """Limit the parallel calls of all workers to a provider. None removes the limit."""
-        self.database.rows(_SET, {"provider": provider, "most": most})
+        self.database.rows("SELECT limit_provider(%(provider)s, %(most)s)", {"provider": provider, "most": most})
 
     def list_limits(self) -> list[ProviderLimit]:
         """Return every provider that has or had a limit or a pause."""
         return [ProviderLimit(*row) for row in self.database.rows(_SHOWN)]
+
+
+RENEWALS_PER_LEASE: Final = 3
+MIN_POLL_SECONDS: Final = 0.05  # minimum seconds between renewals
+MAX_EARLY_GRANTS: Final = 1000
+RECONNECT_SECONDS: Final = 1.0  # seconds before reconnecting
+CONNECTION: Final[dict[str, Any]] = {
+    "autocommit": True,
+    "application_name": "skillrun slots",
+    "connect_timeout": 5,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+}
+
+
+class LeasedSlots:
+    """The concurrency limits of a store, for all runs of this process.
+
+    If the store has no limit for a provider, the limit in the provider's configuration applies. A process that is
+    suspended for longer than the lease loses its slots, and takes new ones before its next call.
+    """
+
+    def __init__(self, url: str, limits: ProviderLimits, lease: float = LEASE) -> None:
+        self._url, self._limits, self._lease = url, limits, lease
+        self._holder = uuid4().hex
+        self._gates: dict[str, FairSemaphore] = {}
+        self._tickets: dict[int, _Ticket] = {}
+        self._early: deque[int] = deque(maxlen=MAX_EARLY_GRANTS)
+        self._lock = threading.Lock()
+        self._listener: threading.Thread | None = None
+
+    @asynccontextmanager
+    async def slot(self, provider: ProviderConfig) -> AsyncIterator[None]:
+        """Hold a slot during the block. Slots are granted in order of request.
+
+        Raises SkillrunError if the store is unavailable for too long.
+        """
+        ticket = await self._acquire(provider.name)
+        if ticket is not None:
+            try:
+                yield
+            finally:
+                self._release(provider.name, ticket)
+            return
+        with self._lock:
+            semaphore = self._gates.setdefault(provider.name, FairSemaphore(provider.concurrency))
+        async with semaphore.acquire() as waited:
+            ticket = await self._acquire(provider.name) if waited else None  # a limit may have been set meanwhile
+            try:
+                yield
+            finally:
+                if ticket is not None:
+                    self._release(provider.name, ticket)
+
+    def pause(self, provider: ProviderConfig, seconds: float) -> None:
+        """Pause the calls of all workers to the provider. If the store is unavailable, only the current call waits."""
+        with suppress(SkillrunError):
+            self._limits.pause(provider.name, seconds)
+
+    async def _acquire(self, provider: str) -> int | None:
+        """Return a granted ticket, or None if the provider has no limit and no pause."""
+        while True:
+            asked = time.monotonic()
+            acquired = self._limits.acquire(provider, self._holder, self._lease)
+            if acquired is None:
+                return None
+            number, granted = acquired
+            with self._lock:
+                ticket = self._tickets[number] = _Ticket(asked)
+                if granted or number in self._early:
+                    ticket.resolve(slot=True)
+                if self._listener is None:
+                    self._listener = threading.Thread(target=self._listen_loop, name="skillrun-slots", daemon=True)
+                    self._listener.start()
+            try:
+                if await asyncio.wrap_future(ticket.turn) and time.monotonic() - ticket.kept < self._lease:
+                    return number
+            except BaseException:
+                self._release(provider, number)
+                raise
+            self._release(provider, number)  # the ticket's lease has expired: take a new ticket
+
+    def _release(self, provider: str, number: int) -> None:
+        """Release the ticket. If the store is unavailable, the ticket expires with its lease."""
+        with self._lock:
+            self._tickets.pop(number, None)
+        with suppress(SkillrunError):
+            self._limits.release(provider, number)
+
+    # the listener thread
+
+    def _listen_loop(self) -> None:
+        """Renew tickets and listen for grants while there are tickets. Reconnect if the connection breaks."""
+        while True:
+            with suppress(psycopg.Error, SkillrunError), psycopg.connect(self._url, **CONNECTION) as connection:
+                connection.execute(f'LISTEN "{CHANNEL}{self._holder}"'.encode())
+                while not self._is_idle():
+                    self._wait_for_grants(connection, self._renew_tickets())
+                return
+            if self._is_idle():
+                return
+            time.sleep(RECONNECT_SECONDS)
+
+    def _is_idle(self) -> bool:
+        """Whether there are no tickets. If so, this thread ends, and the next ticket starts another thread."""
+        with self._lock:
+            if not self._tickets:
+                self._listener = None
+            return not self._tickets
+
+    def _wait_for_grants(self, connection: psycopg.Connection[Any], seconds: float) -> None:
+        """Resolve granted tickets until the next renewal is due."""
+        until = time.monotonic() + seconds
+        while (remaining := until - time.monotonic()) > 0:
+            for notice in connection.notifies(timeout=remaining, stop_after=1):
+                if not notice.payload:
+                    return
+                self._resolve_ticket(int(notice.payload), slot=True)
+
+    def _renew_tickets(self) -> float:
+        """Renew this process's tickets and resolve granted ones. Return the seconds until the next renewal."""
+        with self._lock:
+            tickets = dict(self._tickets)
+        pause = self._lease / RENEWALS_PER_LEASE
+        asked = time.monotonic()
+        renewed = self._limits.renew(list(tickets), self._lease)
+        for number, granted, seconds in renewed:
+            tickets.pop(number).kept = asked
+            if granted:
+                self._resolve_ticket(number, slot=True)
+            elif seconds:
+                pause = min(pause, seconds)
+        for number in tickets:
+            self._resolve_ticket(number, slot=False)
+        return pause + MIN_POLL_SECONDS
+
+    def _resolve_ticket(self, number: int, *, slot: bool) -> None:
+        with self._lock:
+            ticket = self._tickets.get(number)
+            if ticket is not None:
+                ticket.resolve(slot=slot)
+            else:  # granted before `_acquire` registered it, or already released
+                self._early.append(number)
+
+
+class _Ticket:
+    """A ticket: when it was last renewed, and whether it was granted or lost."""
+
+    def __init__(self, kept: float) -> None:
+        self.kept = kept
+        self.turn: Future[bool] = Future()
+
+    def resolve(self, *, slot: bool) -> None:
+        if not self.turn.done() and self.turn.set_running_or_notify_cancel():
+            self.turn.set_result(slot)
+
+
+class FairSemaphore:
+    """A semaphore for all event loops of a process, which is acquired in order of arrival."""
+
+    def __init__(self, most: int) -> None:
+        self._free = most
+        self._waiting: deque[Future[None]] = deque()
+        self._lock = threading.Lock()
+
+    @asynccontextmanager
+    async def acquire(self) -> AsyncIterator[bool]:
+        """Hold the semaphore during the block. Yields whether the caller had to wait."""
+        turn: Future[None] | None = None
+        with self._lock:
+            if self._free:
+                self._free -= 1
+            else:
+                turn = Future()
+                self._waiting.append(turn)
+        if turn is not None:
+            try:
+                await asyncio.wrap_future(turn)
+            except BaseException:
+                if not turn.cancelled():  # granted at the same moment
+                    self._release()
+                raise
+        try:
+            yield turn is not None
+        finally:
+            self._release()
+
+    def _release(self) -> None:
+        with self._lock:
+            while self._waiting:
+                turn = self._waiting.popleft()
+                if turn.set_running_or_notify_cancel():
+                    turn.set_result(None)
+                    break
+            else:
+                self._free += 1

@@ -12,20 +12,17 @@ from typing import Final
 
 from skillrun.checker.program import Program
 from skillrun.extensions.workers.postgres.database import Database, StoreRefused, StoreUnavailable
-from skillrun.extensions.workers.postgres.edits import RunEdits
-from skillrun.extensions.workers.postgres.files import PostgresFiles
+from skillrun.extensions.workers.postgres.files import PostgresFiles, RunEdits
 from skillrun.extensions.workers.postgres.journal import (
     PostgresJournal,
     PostgresTranscript,
-    read_events,
-    read_journal,
     read_lines,
+    read_rows,
 )
-from skillrun.extensions.workers.postgres.lease import PostgresLease
-from skillrun.extensions.workers.postgres.row import LEASE, RunRow
+from skillrun.extensions.workers.postgres.lease import LEASE, PostgresLease, RunRow
 from skillrun.repository.confined_folder import ConfinedFolder
 from skillrun.repository.paths import require_slug
-from skillrun.store.event_lines import Record
+from skillrun.store.event_lines import Record, parse_event_line
 from skillrun.store.files import Files
 from skillrun.store.journal import Journal
 from skillrun.store.journal_bodies import body_fits
@@ -118,7 +115,8 @@ class PostgresRun(StoredRun):
         return PostgresJournal.open(self._row, body_fits)
 
     def read_journal(self, *, while_held: bool = False) -> MemoryJournal:  # noqa: ARG002 (always possible)
-        return read_journal(self._row, body_fits)
+        rows, index = read_rows(self._row)
+        return MemoryJournal(rows, index, body_fits)
 
     def files(self, *, shared: bool = False) -> PostgresFiles:  # noqa: ARG002 (no owners)
         return PostgresFiles(self._row, lambda name: _open_copy(self._row.database, name))
@@ -148,7 +146,7 @@ class PostgresRun(StoredRun):
 
     def events(self, *, follow: bool = False) -> Iterator[Record]:
         """Yield the events so far. With `follow`, continue until the run is released."""
-        return read_events(self._row, self.lease.is_held, follow=follow)
+        return filter(None, map(parse_event_line, read_lines(self._row, self.lease.is_held, follow=follow)))
 
     # starting and resuming
 

@@ -81,18 +81,29 @@ class SpanRecorder(RunListener):
                 parent = self._parent_span(event.phase)
                 attributes = {"skillrun.phase.name": event.phase, "skillrun.round": event.round}
                 self._phases[event.phase] = self._start_span(f"phase {event.phase}", parent, attributes)
-            case events.PhaseEnded():
-                self._on_phase_ended(event)
+            case events.PhaseEnded() if event.phase in self._phases:
+                phase = self._phases[event.phase]
+                phase.span.set_attribute("skillrun.status", event.status)
+                phase.span.set_attribute("skillrun.calls.replayed", phase.replayed_calls)
+                self._record_error(phase.span, event.status, event.reason)
+                self._end_phase(event.phase)
             case events.CallStarted():
-                self._on_call_started(event)
+                self._calls[event.address] = self._call(event.address, event.phase, event.member, event.model)
             case events.CallEnded():
                 self._on_call_ended(event)
-            case events.ToolUsed():
-                self._on_tool_used(event)
+            case events.ToolUsed() if not event.replayed:
+                attributes = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": event.tool}
+                if self.content:
+                    attributes["gen_ai.tool.call.arguments"] = _json(event.arguments)
+                step = self._step(event.address, event.phase)
+                self._start_span(f"execute_tool {event.tool}", step, attributes).span.end()
             case events.Asked() | events.Answered():
                 self._step(event.address, event.phase)
             case events.RunEnded():
-                self._on_run_ended(event)
+                if self._run is not None:
+                    self._run.span.set_attribute("skillrun.status", event.status)
+                    self._record_error(self._run.span, event.status, event.reason)
+                self.close()
 
     def on_request(self, address: str, request: Request) -> None:
         self._prompts[address] = request.to_dict()
@@ -124,20 +135,6 @@ class SpanRecorder(RunListener):
         if self.content:
             attributes["skillrun.run.inputs"] = _json(event.inputs)
         self._run = self._start_span(f"invoke_workflow {event.workflow}", None, attributes)
-
-    def _on_run_ended(self, event: events.RunEnded) -> None:
-        if self._run is not None:
-            self._run.span.set_attribute("skillrun.status", event.status)
-            self._record_error(self._run.span, event.status, event.reason)
-        self.close()
-
-    def _on_phase_ended(self, event: events.PhaseEnded) -> None:
-        phase = self._phases.get(event.phase)
-        if phase is None:  # it has already ended
-            return
-        phase.span.set_attributes({"skillrun.status": event.status, "skillrun.calls.replayed": phase.replayed_calls})
-        self._record_error(phase.span, event.status, event.reason)
-        self._end_phase(event.phase)
 
     def _end_phase(self, name: str) -> None:
         for key in [key for key in self._steps if key[0] == name]:
@@ -174,9 +171,6 @@ class SpanRecorder(RunListener):
         step.last_event_ns = time.time_ns()
         return step
 
-    def _on_call_started(self, event: events.CallStarted) -> None:
-        self._calls[event.address] = self._call(event.address, event.phase, event.member, event.model)
-
     def _call(self, address: str, phase: str, member: str, model: str) -> Span:
         call_attributes = _call_attributes(model)
         attributes = {**call_attributes, "gen_ai.agent.name": member, "skillrun.call.address": address}
@@ -210,14 +204,6 @@ class SpanRecorder(RunListener):
             self._seconds.record(event.seconds, metric_attributes)
         span.end()
 
-    def _on_tool_used(self, event: events.ToolUsed) -> None:
-        if event.replayed:
-            return
-        attributes = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": event.tool}
-        if self.content:
-            attributes["gen_ai.tool.call.arguments"] = _json(event.arguments)
-        self._start_span(f"execute_tool {event.tool}", self._step(event.address, event.phase), attributes).span.end()
-
     def _start_span(
         self, name: str, parent: _OpenSpan | None, attributes: Mapping[str, Any], kind: SpanKind = SpanKind.INTERNAL
     ) -> _OpenSpan:
@@ -247,12 +233,9 @@ def _add_content(span: Span, prompt: Mapping[str, Any] | None, event: events.Cal
         span.set_attributes({"gen_ai.system_instructions": _json(system), "gen_ai.input.messages": _json(messages)})
     if event.text:
         parts = [{"type": "text", "content": event.text}]
-        reply_message = {
-            "role": "assistant",
-            "parts": parts,
-            "finish_reason": FINISH_REASONS.get(event.stop, event.stop),
-        }
-        span.set_attribute("gen_ai.output.messages", _json([reply_message]))
+        reason = FINISH_REASONS.get(event.stop, event.stop)
+        message = {"role": "assistant", "parts": parts, "finish_reason": reason}
+        span.set_attribute("gen_ai.output.messages", _json([message]))
 
 
 def _part(block: Mapping[str, Any]) -> dict[str, str]:

@@ -10,7 +10,7 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from skillrun.extensions.workers.telemetry.spans import SpanRecorder
+    from skillrun.extensions.workers.spans import SpanRecorder
     from skillrun.runtime.listeners import RunContext
 
 CONTENT_VARIABLES: Final = ("SKILLRUN_OTEL_CONTENT", "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT")
@@ -29,7 +29,7 @@ def open_spans(context: RunContext) -> SpanRecorder | None:
     provider = get_tracer_provider()
     if isinstance(provider, ProxyTracerProvider):  # no SDK is configured
         return None
-    from skillrun.extensions.workers.telemetry.spans import SCHEMA_URL, SpanRecorder
+    from skillrun.extensions.workers.spans import SCHEMA_URL, SpanRecorder
     from skillrun.version import __version__
 
     content = any(environ.get(name, "").lower() in TRUE_VALUES for name in CONTENT_VARIABLES)

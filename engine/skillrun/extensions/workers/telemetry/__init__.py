@@ -1,1 +1,0 @@
-"""OpenTelemetry spans and metrics, made from the events of a run."""
