@@ -7,7 +7,6 @@ is a problem.
 
 from __future__ import annotations
 
-from collections import abc as collections
 from collections.abc import Collection, Iterable, Iterator
 from collections.abc import Mapping as AbstractMapping
 from dataclasses import dataclass, replace
@@ -17,7 +16,6 @@ from typing import Any, Final
 
 from skillrun.definitions.reader import Reader
 from skillrun.definitions.verbs import BREAKER_CHOICES, BREAKER_KEYS, FEATURE_KEYS, Keys
-from skillrun.syntax import source
 from skillrun.syntax.diagnostics import Problems, Suggestion, near_miss, suggest
 from skillrun.syntax.source import Mapping, MappingEntry, Node, Sequence, Span, sequences, to_plain
 
@@ -28,7 +26,7 @@ FEATURES: Final = "features"  # the key of a mode that lists the features that a
 Data = dict[str, Any]
 
 
-def merge_by_mode(layers: Iterable[source.Mapping], problems: Problems) -> tuple[Data, dict[str, Data]]:
+def merge_by_mode(layers: Iterable[Mapping], problems: Problems) -> tuple[Data, dict[str, Data]]:
     """Merge `layers`, given strongest first. Return the merged data, and the data of each mode.
 
     A mode overlays the rest of its file, and a stronger file overlays both. In the returned data, every mode in `modes`
@@ -68,20 +66,20 @@ def mode_dependent_keys(
     return frozenset(name for values in modes.values() for name in values if values[name] != data.get(name))
 
 
-def _modes_entries(layer: source.Mapping, known: Data, sample: Data, problems: Problems) -> dict[str, Data]:
+def _modes_entries(layer: Mapping, known: Data, sample: Data, problems: Problems) -> dict[str, Data]:
     """Return the modes of a layer, with their valid keys. `sample` has every key that a mode may have."""
     node = layer.get(MODES)
     entries = {}
-    for name, entry in node.entries.items() if isinstance(node, source.Mapping) else ():
+    for name, entry in node.entries.items() if isinstance(node, Mapping) else ():
         where = f"{MODES}.{name}"
         if name not in known:
             check_entry(known, name, entry, problems, where, is_open=True)
-        elif not isinstance(entry.value, source.Mapping):
+        elif not isinstance(entry.value, Mapping):
             check_entry(known, name, entry, problems, where, is_open=is_collection(known))
-        if isinstance(entry.value, source.Mapping):
+        if isinstance(entry.value, Mapping):
             entries[name] = filter_layer(sample, entry.value, problems, where)
-    if node is not None and not isinstance(node, source.Mapping):
-        filter_layer({MODES: known}, source.Mapping({MODES: layer.entries[MODES]}, layer.span), problems)
+    if node is not None and not isinstance(node, Mapping):
+        filter_layer({MODES: known}, Mapping({MODES: layer.entries[MODES]}, layer.span), problems)
     return entries
 
 
@@ -204,7 +202,7 @@ MAX_REQUIREMENTS: Final = 1_000
 
 
 def resolve_features(
-    features: dict[str, Any], mode: str | None, modes: collections.Mapping[str, Any] = MappingProxyType({})
+    features: dict[str, Any], mode: str | None, modes: AbstractMapping[str, Any] = MappingProxyType({})
 ) -> dict[str, Feature]:
     """Resolve each switch: it is on if it is enabled, matches the mode, and all required features are on.
 

@@ -373,7 +373,7 @@ def _json_size(value: Any, depth: int = 0) -> int:
     return 8 + value.bit_length() // 3 if isinstance(value, int) else 24
 
 
-# -- usage ---
+# -- usage ------------------------------------------------------------------------------------------------------------
 
 
 def _clamp_usage(reported: RequestUsage, request: Request, reply: Reply, max_tokens: int) -> tuple[Usage, str]:
