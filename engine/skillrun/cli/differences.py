@@ -113,6 +113,15 @@ def field_lines(field: FieldDifference, *, full: bool) -> Iterator[str]:
         yield f"{name}: {_format_value(field.before, full=full)} → {_format_value(field.after, full=full)}"
 
 
+def reply_lines(fields: Sequence[FieldDifference] | None, lines: list[str], *, full: bool) -> list[str]:
+    """Return the lines about two different replies: `fields` if both are structured, or else `lines` of a diff."""
+    if fields is None:
+        return lines
+    return [line for field in fields for line in field_lines(field, full=full)] or [
+        "the same values in a different notation"
+    ]
+
+
 def truncate_lines(lines: Sequence[str], *, full: bool) -> Iterator[str]:
     """Yield the lines, indented. Without `full`, yield only the first lines, and a line that counts the others."""
     shown_lines = lines if full else lines[:MAX_LINES]

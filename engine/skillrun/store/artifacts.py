@@ -189,9 +189,14 @@ class Artifacts:
             return "kept"
         if written_hashes[-1:] != [new]:
             await self._record_write(name, new, text)
+
+        def check_unchanged() -> None:
+            if self._digest(name) != current:
+                raise FileChanged(name)
+
         try:
-            self._files.write(name, text, precondition=lambda: self._check_unchanged(name, current))
-        except FileChanged:  # changed since it was read
+            self._files.write(name, text, precondition=check_unchanged)
+        except FileChanged:
             return "conflict"
         return "written"
 
@@ -287,10 +292,6 @@ class Artifacts:
         assert self._journal is not None
         self._written.setdefault(name, []).append(sha)
         await self._journal.record("wrote", name, sha, {"text": text})
-
-    def _check_unchanged(self, name: str, current: str | None) -> None:
-        if self._digest(name) != current:
-            raise FileChanged(name)
 
     def _digest(self, name: str) -> str | None:
         content = read_content(self._files, name)

@@ -51,7 +51,8 @@ def _text(dumper: yaml.CSafeDumper, value: str) -> yaml.ScalarNode:
 
 
 def _style(value: str) -> str | None:
-    if not value or _needs_quotes(value) or value[-1] in "\"'" or _ESCAPED.search(value):
+    has_other_type = not isinstance(plain_value(value), str) or is_numeral(value)  # numbers may be too large
+    if not value or has_other_type or value[-1] in "\"'" or _ESCAPED.search(value):
         return '"'
     if "\n" in value and value.isprintable() is False and all(line == line.rstrip() for line in value.split("\n")):
         return "|" if value.replace("\n", "").isprintable() and not value.startswith((" ", "\n")) else None
@@ -59,11 +60,6 @@ def _style(value: str) -> str | None:
 
 
 _short_style = lru_cache(maxsize=4096)(_style)  # the state is written often, and most of it stays the same
-
-
-def _needs_quotes(value: str) -> bool:
-    """Whether YAML 1.2 reads the text as another type, including a number that is too large."""
-    return not isinstance(plain_value(value), str) or is_numeral(value)
 
 
 _Dumper.add_representer(str, _text)

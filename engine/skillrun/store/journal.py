@@ -147,7 +147,8 @@ class Journal(ABC):
     def _persist(self, rows: Sequence[JournalRow]) -> None:
         """Make rows durable, all or none.
 
-        Raises OSError if they cannot be written, LeaseLost if they may not be written.
+        Raises OSError if they cannot be written, LeaseLost if they may not be written. Then nothing is written, but
+        after any other error it is unknown what was.
         """
 
     @abstractmethod
@@ -157,14 +158,8 @@ class Journal(ABC):
     def _check_place(self) -> None:  # noqa: B027 (optional)
         """Called before a call is sent. Raises LeaseLost if the run has moved."""
 
-    def _check_rows(self, rows: Sequence[JournalRow]) -> None:  # noqa: B027 (optional)
-        """Called before rows are stored. Raises LeaseLost if they must not be stored."""
-
     def _attest(self, rows: Sequence[JournalRow]) -> None:  # noqa: B027 (optional)
         """Record how many rows there are. Called after rows were stored and indexed."""
-
-    def _undo(self) -> None:  # noqa: B027 (optional)
-        """Roll back a failed commit."""
 
     def close(self) -> None:
         """Commit pending records; nothing may be recorded afterwards."""
@@ -287,17 +282,16 @@ class Journal(ABC):
             self._commit()
         except LeaseLost as error:
             self._lost, self._torn = error, True
-            self._fail(error.message)
+            self._failure = self._failure or error.message
         except OSError as error:
-            self._fail(str(error))
+            self._failure = self._failure or str(error)
         except BaseException as error:
             self._torn = True
-            self._fail(type(error).__name__)
+            self._failure = self._failure or type(error).__name__
             raise
 
     def _commit(self) -> None:
         rows = self._pending
-        self._check_rows(rows)
         kill_point("commit: before")
         self._persist(rows)
         kill_point("commit: after")
@@ -306,10 +300,6 @@ class Journal(ABC):
             self._index.add(row)
         self._attest(rows)
         kill_point("commit: witnessed")
-
-    def _fail(self, reason: str) -> None:
-        self._failure = self._failure or reason
-        self._undo()
 
     def _entry(self, seq: int) -> JournalEntry:
         row = self._row(seq)

@@ -51,11 +51,9 @@ class MemoryJournal(Journal):
         if self._guard is not None:
             self._guard.check()
 
-    def _check_rows(self, rows: Sequence[JournalRow]) -> None:  # noqa: ARG002 (all rows are checked alike)
+    def _persist(self, rows: Sequence[JournalRow]) -> None:
         if self._guard is not None:
             self._guard.check(verify_path=False)
-
-    def _persist(self, rows: Sequence[JournalRow]) -> None:
         self._rows.extend(rows)
 
     def _row(self, seq: int) -> JournalRow:

@@ -90,7 +90,8 @@ class RunData:
             and not name.startswith(".run/")
             and (name in current or not self.artifacts.is_unmodified(name))
             if hidden or not any(part.startswith(".") for part in name.split("/"))
-            if not self._is_in_nested_run(name) and (name != REPORT or name in current or pattern == REPORT)
+            if name != REPORT or name in current or pattern == REPORT
+            if not any(self.files.is_folder(f"{name[:at]}/.run") for at, sign in enumerate(name) if sign == "/")
         ]
 
     def content(self, name: str) -> bytes:
@@ -155,11 +156,6 @@ class RunData:
     def _current_artifacts(self) -> set[str]:
         """Return the artifacts that this evaluation has written so far, including those of finished phases."""
         return self.artifacts.put_now | self.summaries.artifacts()
-
-    def _is_in_nested_run(self, name: str) -> bool:
-        """Whether a file belongs to a run inside of this one."""
-        above = [name[:at] for at, sign in enumerate(name) if sign == "/"]
-        return any(self.files.is_folder(f"{folder}/.run") for folder in above)
 
 
 def format_run_argument(folder: Path, project: Path) -> str:

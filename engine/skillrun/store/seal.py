@@ -11,10 +11,10 @@ import hashlib
 import hmac
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from skillrun.checker.program import Program
 from skillrun.library.settings import load_budget
@@ -31,10 +31,18 @@ CHANGE_INPUT_HINT: Final = "change the path under `inputs` in its state.md"
 
 def compute_seal(program: Program, state: State, key: bytes) -> str:
     """Return the seal of the state's privileges, as hexadecimal digits."""
-    privileges = json.dumps(
-        _privileges(program, state), sort_keys=True, separators=(",", ":"), default=str, ensure_ascii=False
-    )
-    return hmac.new(key, b"skillrun seal 1\n" + replace_surrogates(privileges).encode(), hashlib.sha256).hexdigest()
+    privileges = {
+        "workflow": state.workflow,
+        "project": state.project,
+        "inputs": _paths(program, state),
+        "typed": state.typed,
+        "override": state.override,
+        "models": state.models,
+        "budget": {name: float(limit) for name, limit in state.budget.items()},
+        "share": state.share,
+    }
+    text = json.dumps(privileges, sort_keys=True, separators=(",", ":"), default=str, ensure_ascii=False)
+    return hmac.new(key, b"skillrun seal 1\n" + replace_surrogates(text).encode(), hashlib.sha256).hexdigest()
 
 
 def is_sealed(program: Program, state: State, project: Path, key: bytes | None) -> bool:
@@ -117,28 +125,11 @@ def revoke_claims(state: State, program: Program, claims: Claims, project: Path)
     state.budget = load_budget(program.library)
 
 
-def _privileges(program: Program, state: State) -> dict[str, Any]:
-    return {
-        "workflow": state.workflow,
-        "project": state.project,
-        "inputs": _paths(program, state),
-        "typed": state.typed,
-        "override": state.override,
-        "models": state.models,
-        "budget": {name: float(limit) for name, limit in state.budget.items()},
-        "share": state.share,
-    }
-
-
 def _paths(program: Program, state: State) -> dict[str, list[str]]:
     """Return the path inputs and their values."""
     typed: dict[str, list[str]] = {}
     for field in program.workflow.inputs:
         value = state.inputs.get(field.name)
         if field.item.word == "path" and value not in (None, "", []):
-            typed[field.name] = list(map(str, _as_list(value)))
+            typed[field.name] = list(map(str, value if isinstance(value, list) else [value]))
     return typed
-
-
-def _as_list(value: Any) -> Iterable[Any]:
-    return value if isinstance(value, list) else [value]

@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from skillrun.cli.differences import (
     FieldDifference,
-    field_lines,
     json_value,
+    reply_lines,
     text_difference,
     truncate_lines,
     value_differences,
@@ -200,11 +200,7 @@ def change_lines(evaluation: Evaluation, *, full: bool) -> Iterator[str]:
     for reply in evaluation.replies:
         if reply.lines not in evaluation.differences.values():
             yield f"changed: the reply of {reply.address}{_round_suffix(reply.round)}"
-            lines = reply.lines
-            if reply.fields is not None:
-                lines = [line for field_ in reply.fields for line in field_lines(field_, full=full)]
-                lines = lines or ["the same values in a different notation"]
-            yield from truncate_lines(lines, full=full)
+            yield from truncate_lines(reply_lines(reply.fields, reply.lines, full=full), full=full)
 
 
 def summary_lines(evaluation: Evaluation, seconds: float) -> Iterator[str]:

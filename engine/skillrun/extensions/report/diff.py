@@ -11,7 +11,7 @@ import click
 
 from skillrun.cli import completion, options
 from skillrun.cli.call_view import CallSelector, call_label, call_path, select_calls
-from skillrun.cli.differences import field_lines, truncate_lines
+from skillrun.cli.differences import reply_lines, truncate_lines
 from skillrun.cli.formatting import count_noun, format_price, format_table
 from skillrun.cli.output import Output
 from skillrun.extensions.report.run_pairs import (
@@ -140,7 +140,8 @@ class RunDifference:
             (f"{used_out:,}", f"{then_out:,}"),
             (format_price(price), format_price(then_price)),
         ]
-        return [name, *outcome_cells, *(_format_change(*each) for each in flow)]
+        changes = (after if before == after else f"{before} → {after}" for before, after in flow)
+        return [name, *outcome_cells, *changes]
 
     def _pair_lines(self, pair: CallPair, *, full: bool) -> Iterator[str]:
         """Yield the differences of a call. A call that only one run made has none."""
@@ -158,13 +159,9 @@ class RunDifference:
             yield "prompt: same"
         if pair.reply == "same":
             yield "reply: same"
-        elif pair.reply_fields is not None:
-            yield "reply:"
-            lines = [line for field in pair.reply_fields for line in field_lines(field, full=full)]
-            yield from truncate_lines(lines or ["the same values in a different notation"], full=full)
         else:
             yield "reply:"
-            yield from truncate_lines(pair.reply_difference, full=full)
+            yield from truncate_lines(reply_lines(pair.reply_fields, pair.reply_difference, full=full), full=full)
 
 
 def _compare_runs(run: str, names: list[str], runs: Path, version: int) -> RunDifference:
@@ -317,7 +314,3 @@ def _pair_data(pair: CallPair) -> dict[str, Any]:
         "reply_difference": pair.reply_difference if not pair.is_unmatched else [],
         "reply_fields": [field._asdict() for field in fields] if fields is not None else None,
     }
-
-
-def _format_change(before: str, after: str) -> str:
-    return after if before == after else f"{before} → {after}"

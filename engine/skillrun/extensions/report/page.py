@@ -28,7 +28,7 @@ from skillrun.extensions.report.plots import (
     build_timeline_chart,
     token_bar,
 )
-from skillrun.extensions.report.report_data import ReportData, ReportDocument
+from skillrun.extensions.report.report_data import ReportData
 from skillrun.models.messages import Usage
 from skillrun.questions.answers import DEFAULT, PREPARED, choices_of, context_lines
 from skillrun.runtime.phase_record import UsageTotals
@@ -83,7 +83,9 @@ def render_page(data: ReportData, *, now: datetime | None = None) -> str:
     environment = _environment(MarkdownRenderer(anchors))
     moment = now.timestamp() if data.is_held else data.history.times.last
     most = max((each.usage.get("input", 0) + each.usage.get("output", 0) for each in phases), default=0)
-    request = _main_input(data.summary)
+    # the run's request: its first nonempty text input
+    inputs = data.summary["inputs"].items()
+    request = next(((name, text) for name, text in inputs if isinstance(text, str) and text.strip()), None)
     template = environment.get_template("report.html")
     largest = MAX_PAGE_BYTES * max(1.0, len(calls.views) / TYPICAL_CALLS)
     context = {
@@ -97,7 +99,7 @@ def render_page(data: ReportData, *, now: datetime | None = None) -> str:
         "inputs": {name: value for name, value in data.summary["inputs"].items() if (name, value) != request},
         "used": _total_usage(data, phases),
         "deliverable": data.deliverable,
-        "documents": _remaining_documents(data),
+        "documents": [each for each in data.ordered_documents if each is not data.deliverable],
         "anchors": anchors,
         "calls": calls,
         "phases": phases,
@@ -169,18 +171,14 @@ def _phase_views(data: ReportData, calls: ReportCalls) -> list[PhaseView]:
         happened = [
             each["text"] for each in data.summary["happened"] if (each["phase"], each["round"]) == (name, in_round)
         ]
-        usage = record["usage"] if record["usage"].get("calls") else _sum_usage(steps)
+        usage: Mapping[str, Any] = record["usage"]
+        if not usage.get("calls"):  # an unfinished phase: its record has no usage yet
+            turns = [turn.reply for step in steps for call in step.calls for turn in call.conversation.turns]
+            replies = [UsageTotals(1, reply.usage, reply.price) for reply in turns if reply is not None]
+            usage = sum(replies, UsageTotals()).to_dict()
         scales = [*build_convergence_cards(record["outputs"]), *build_scale_cards(steps)]
         views.append(PhaseView(f"phase-{number}", name, in_round, record, usage, happened, steps, scales))
     return views
-
-
-def _sum_usage(steps: Sequence[StepView]) -> Mapping[str, Any]:
-    """Return the usage of an unfinished phase, computed from its calls, since its record has no usage yet."""
-    turns = [turn.reply for step in steps for call in step.calls for turn in call.conversation.turns]
-    return sum(
-        (UsageTotals(1, reply.usage, reply.price) for reply in turns if reply is not None), UsageTotals()
-    ).to_dict()
 
 
 def _total_usage(data: ReportData, phases: Sequence[PhaseView]) -> Mapping[str, Any]:
@@ -196,19 +194,6 @@ def _total_usage(data: ReportData, phases: Sequence[PhaseView]) -> Mapping[str, 
         for each in phases
     ]
     return sum(every, UsageTotals()).to_dict()
-
-
-def _main_input(story: Record) -> tuple[str, str] | None:
-    """Return the run's request, which is the name and value of its first nonempty text input; None without one."""
-    texts = ((name, value) for name, value in story["inputs"].items() if isinstance(value, str) and value.strip())
-    return next(texts, None)
-
-
-def _remaining_documents(data: ReportData) -> list[ReportDocument]:
-    """Return all documents except the deliverable: first the workflow's outputs in order, then the others."""
-    named = sorted((each for each in data.documents if each.order), key=lambda each: each.order)
-    unnamed = [each for each in data.documents if not each.order]
-    return [each for each in [*named, *unnamed] if each is not data.deliverable]
 
 
 def _number(value: float) -> str:

@@ -5,6 +5,7 @@ The report shows all readable parts; `doubts` lists the unreadable ones.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -102,10 +103,15 @@ class ReportData:
     sections: Sequence[ReportSection] = ()
 
     @property
+    def ordered_documents(self) -> list[ReportDocument]:
+        """The outputs of the workflow in their order, then the other documents."""
+        return sorted(self.documents, key=lambda each: each.order or math.inf)
+
+    @property
     def deliverable(self) -> ReportDocument | None:
         """The document to read first: the workflow's first output, or else the last artifact."""
-        named = sorted((each for each in self.documents if each.order), key=lambda each: each.order)
-        return next(iter([*named, *reversed(self.documents)]), None)
+        first = next(iter(self.ordered_documents), None)
+        return first if first is None or first.order else self.documents[-1]
 
 
 def collect_report_data(run: StoredRun) -> ReportData:

@@ -65,7 +65,13 @@ class CallPair:
     def prompt_difference(self) -> list[str]:
         before, after = _prompt_text(self.before), _prompt_text(self.after)
         lines = after.splitlines()
-        return [_annotate_hunk(line, lines) for line in text_difference(before, after)]
+        annotated = []
+        for line in text_difference(before, after):
+            hunk = _HUNK.fullmatch(line)
+            shown = lines[: int(hunk[1]) + 1] if hunk is not None else ()
+            parts = [part[1] for each in shown if (part := _PART.fullmatch(each))]
+            annotated.append(f"{line} {parts[-1]}" if parts else line)  # the prompt part where the hunk starts
+        return annotated
 
     @cached_property
     def tools_difference(self) -> list[str]:
@@ -74,7 +80,12 @@ class CallPair:
     @cached_property
     def reply_fields(self) -> list[FieldDifference] | None:
         """The fields in which the replies differ; None if a reply is not structured."""
-        values = [_structured_reply(each) for each in (self.before, self.after)]
+        values = []
+        for each in (self.before, self.after):
+            last = each.last if each is not None else None
+            if last is None or last.reply is None or last.request.schema is None:
+                return None
+            values.append(parse_reply(last.reply.text, last.request.schema)[0])
         return None if None in values else list(value_differences(*values))
 
     @cached_property
@@ -100,15 +111,6 @@ def _prompt_text(conversation: Conversation | None) -> str:
     return "\n".join(lines)
 
 
-def _annotate_hunk(line: str, prompt: Sequence[str]) -> str:
-    """Return a hunk header with the name of the prompt part where the hunk starts; return any other line unchanged."""
-    start = _HUNK.fullmatch(line)
-    if start is None:
-        return line
-    parts = [part[1] for before in prompt[: int(start[1]) + 1] if (part := _PART.fullmatch(before))]
-    return f"{line} {parts[-1]}" if parts else line
-
-
 def _tool_text(conversation: Conversation | None) -> str:
     lines = []
     for turn in conversation.turns if conversation is not None else ():
@@ -125,13 +127,6 @@ def _outcome(conversation: Conversation | None) -> str:
         return ""
     last = conversation.last
     return last.reply.text if last.reply is not None else f"({last.status}{': ' if last.failed else ''}{last.failed})"
-
-
-def _structured_reply(conversation: Conversation | None) -> Any:
-    last = conversation.last if conversation is not None else None
-    if last is None or last.reply is None or last.request.schema is None:
-        return None
-    return parse_reply(last.reply.text, last.request.schema)[0]
 
 
 def pair_runs(before: Iterable[Conversation], after: Iterable[Conversation]) -> list[CallPair]:

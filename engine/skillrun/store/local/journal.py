@@ -212,29 +212,28 @@ class SqliteJournal(Journal):
     def _check_place(self) -> None:
         self._files.check_location()
 
-    def _check_rows(self, rows: Sequence[JournalRow]) -> None:
-        synced = _is_synced(rows)
-        if synced:
-            self._files.check()
-        synchronous = "FULL" if synced else "NORMAL"
-        if synchronous != self._synchronous:
-            with _as_os_error():
-                self._database.execute(f"PRAGMA synchronous={synchronous}")
-            self._synchronous = synchronous
-
     def _persist(self, rows: Sequence[JournalRow]) -> None:
-        with _as_os_error():
+        is_synced = _is_synced(rows)
+        if is_synced:
+            self._files.check()
+        synchronous = "FULL" if is_synced else "NORMAL"
+        try:
+            if synchronous != self._synchronous:
+                self._database.execute(f"PRAGMA synchronous={synchronous}")
+                self._synchronous = synchronous
             self._database.execute("BEGIN IMMEDIATE")
             self._database.executemany(_INSERT, rows)
             self._database.execute("COMMIT")
+        except BaseException as error:
+            with contextlib.suppress(sqlite3.Error):
+                self._database.execute("ROLLBACK")
+            if isinstance(error, sqlite3.Error):
+                raise OSError(str(error)) from error
+            raise
 
     def _attest(self, rows: Sequence[JournalRow]) -> None:
         if _is_synced(rows):
             self._files.attest(format_witness(self._index))
-
-    def _undo(self) -> None:
-        with contextlib.suppress(sqlite3.Error):
-            self._database.execute("ROLLBACK")
 
     def _row(self, seq: int) -> JournalRow:
         try:
@@ -287,14 +286,3 @@ def _read_copy(folder: ConfinedFolder, fits: BodyCheck) -> MemoryJournal:
 
 def _is_synced(rows: Sequence[JournalRow]) -> bool:
     return not all(row.kind in _UNSYNCED for row in rows)
-
-
-class _as_os_error:  # noqa: N801 (used like a function, but cheaper per append)
-    """Translates errors of SQLite into OSError."""
-
-    def __enter__(self) -> None:
-        """Nothing to set up."""
-
-    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
-        if isinstance(error, sqlite3.Error):
-            raise OSError(str(error)) from error

@@ -12,7 +12,7 @@ from skillrun.extensions.report.plots import (
     build_timeline_chart,
     token_bar,
 )
-from skillrun.store.run_history import CallSpan, read_history
+from skillrun.store.run_history import CallSpan
 
 SPAN = CallSpan("w/one/a/1.1", "one", 1, "a", "m", 0.0, 1, 10.0)
 
@@ -93,31 +93,3 @@ def test_a_number_that_changes_between_rounds_has_a_trend() -> None:
         (2, 14.0, 15.0),
         (3, 12.0, 50.0),
     ]
-
-
-def test_replayed_calls_and_answers_are_shown_once() -> None:
-    def event(kind: str, second: int, **more: object) -> dict[str, object]:
-        return {"at": f"2026-01-01T00:00:{second:02}+00:00", "event": kind, "phase": "one", **more}
-
-    call = {"address": "w/one/a/x/1.1", "member": "x", "model": "m"}
-    ended = {**call, "replayed": False, "error": ""}
-    question = {"id": "q", "text": "Sure?"}
-    events = [
-        event("PhaseStarted", 1, round=1),
-        event("CallStarted", 2, **call),
-        event("CallEnded", 4, **ended),
-        event("Asked", 5, address="w/one/q", questions=[question], computed=True),
-        event("CallStarted", 6, **call),
-        event("CallEnded", 6, **{**ended, "replayed": True}),
-        event("Asked", 7, address="w/one/q", questions=[question], computed=True),
-        event("Answered", 8, address="w/one/q", answers=[{**question, "answer": "yes"}], replayed=False),
-        event("Answered", 9, address="w/one/q", answers=[{**question, "answer": "yes"}], replayed=True),
-        event("CallStarted", 10, **{**call, "address": "w/one/b/x/1.1"}),
-    ]
-    timeline = read_history(events)
-    assert [(span.address, span.number, span.end is None) for span in timeline.spans] == [
-        ("w/one/a/x/1.1", 1, False),
-        ("w/one/b/x/1.1", 1, True),
-    ]
-    (exchange,) = timeline.exchanges
-    assert (exchange.computed, exchange.answer) == (True, {**question, "answer": "yes"})

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from skillrun.cli.formatting import format_run_times
-from skillrun.store.run_history import RunTimes
+from skillrun.store.run_history import RunTimes, read_history
 
 
 def run_times(*events: tuple[float, str, str]) -> RunTimes:
@@ -59,3 +59,32 @@ def test_a_call_of_a_killed_process_ends_with_its_last_event() -> None:
         (0.0, "CallStarted", "a/1"), (2.0, "Said", "a"), (90.0, "RunStarted", ""), (91.0, "CallStarted", "a/1")
     )
     assert times.models.seconds(93.0) == 4.0
+
+
+@pytest.mark.row("A6")
+def test_replayed_calls_and_answers_are_shown_once() -> None:
+    def event(kind: str, second: int, **more: object) -> dict[str, object]:
+        return {"at": f"2026-01-01T00:00:{second:02}+00:00", "event": kind, "phase": "one", **more}
+
+    call = {"address": "w/one/a/x/1.1", "member": "x", "model": "m"}
+    ended = {**call, "replayed": False, "error": ""}
+    question = {"id": "q", "text": "Sure?"}
+    events = [
+        event("PhaseStarted", 1, round=1),
+        event("CallStarted", 2, **call),
+        event("CallEnded", 4, **ended),
+        event("Asked", 5, address="w/one/q", questions=[question], computed=True),
+        event("CallStarted", 6, **call),
+        event("CallEnded", 6, **{**ended, "replayed": True}),
+        event("Asked", 7, address="w/one/q", questions=[question], computed=True),
+        event("Answered", 8, address="w/one/q", answers=[{**question, "answer": "yes"}], replayed=False),
+        event("Answered", 9, address="w/one/q", answers=[{**question, "answer": "yes"}], replayed=True),
+        event("CallStarted", 10, **{**call, "address": "w/one/b/x/1.1"}),
+    ]
+    timeline = read_history(events)
+    assert [(span.address, span.number, span.end is None) for span in timeline.spans] == [
+        ("w/one/a/x/1.1", 1, False),
+        ("w/one/b/x/1.1", 1, True),
+    ]
+    (exchange,) = timeline.exchanges
+    assert (exchange.computed, exchange.answer) == (True, {**question, "answer": "yes"})
