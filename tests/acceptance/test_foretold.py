@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from skillrun.cli import preview
 from tests.acceptance.conftest import Done
 from tests.acceptance.plan.conftest import skillrun
 
@@ -178,3 +179,105 @@ Write.
     assert done.code == 0, done.err
     measured = skillrun("sizes", "real").out
     assert "w/write/places: {reply: " in measured
+
+
+LATE = {
+    "workflows/w.md": """---
+name: w
+description: Writes, and tells the cost.
+inputs: {request: string, repo: path}
+phases:
+  write:
+  tell:
+---
+""",
+    "skills/w/write.md": (
+        "---\nkind: phase\nsteps: [{id: text, agent: clerk, writes: text.md}]\n---\n## text\nWrite.\n"
+    ),
+    "skills/w/tell.md": """---
+kind: phase
+steps:
+  - {say: "Almost done."}
+  - {id: last, agent: clerk, writes: last.md}
+  - {when: run.estimate.calls > 1, say: "About {{ run.estimate.calls }} calls."}
+---
+## last
+Write the last words.
+""",
+}
+
+
+def count_previews(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return a list that gets an entry for each dry run of the whole workflow."""
+    previews: list[str] = []
+    preview_run = preview.preview_run
+
+    async def record(*arguments: Any, **settings: Any) -> Any:
+        previews.append("preview")
+        return await preview_run(*arguments, **settings)
+
+    monkeypatch.setattr(preview, "preview_run", record)
+    return previews
+
+
+def write_late(project: Path) -> None:
+    for name, text in LATE.items():
+        (project / name).write_text(text, encoding="utf-8")
+
+
+def read_estimate() -> Any:
+    return json.loads(skillrun("show", "run", "--json").out)["estimate"]
+
+
+def test_a_run_is_estimated_only_before_the_first_step_that_reads_the_estimate(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_late(project)
+    previews = count_previews(monkeypatch)
+    waiting = run_workflow("--budget", "calls=1")
+    assert waiting.code == 75, waiting.err
+    assert previews == []
+    assert read_estimate() == {}
+    done = skillrun("resume", "run", "--budget", "calls=9")
+    assert done.code == 0, done.err
+    assert previews == ["preview"]
+    assert "tell: About 3 calls." in done.out
+    assert read_estimate()["calls"] == 3
+
+
+def test_a_resumed_run_keeps_its_estimate(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_late(project)
+    step = '  - {when: run.estimate, say: "About {{ run.estimate.calls }} calls."}\n'
+    first = project / "skills/w/write.md"
+    first.write_text(first.read_text().replace("steps: [{id:", f"steps:\n{step}  - {{id:").replace("}]", "}"))
+    previews = count_previews(monkeypatch)
+    waiting = run_workflow("--budget", "calls=1")
+    assert "write: About 3 calls." in waiting.out
+    estimate = read_estimate()
+    more = "  - {id: more, agent: clerk, writes: more.md}\n---\n## more\nWrite more.\n"
+    tell = project / "skills/w/tell.md"
+    tell.write_text(tell.read_text().replace("---\n## last", f"{more}\n## last"))
+    done = skillrun("resume", "run", "--budget", "calls=9", "--yes")
+    assert done.code == 0, done.err
+    assert previews == ["preview"]
+    assert "tell: About 3 calls." in done.out
+    assert read_estimate() == estimate
+
+
+def test_a_run_that_could_not_be_estimated_has_no_estimate_when_it_resumes(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_late(project)
+    tell = project / "skills/w/tell.md"
+    step = '  - {say: "{{ run.estimate.calls | default(0) }} calls."}\n'
+    fails = '  - {stop: failed, when: "not run.estimate"}\n'
+    tell.write_text(tell.read_text().replace("steps:\n", f"steps:\n{step}{fails}", 1))
+    previews = count_previews(monkeypatch)
+    failed = run_workflow()
+    assert failed.code == 1, failed.out
+    assert previews == ["preview"]
+    tell.write_text(tell.read_text().replace(fails, ""))
+    done = skillrun("resume", "run", "--yes")
+    assert done.code == 0, done.err + done.out
+    assert previews == ["preview"]
+    assert "tell: 0 calls." in done.out

@@ -88,6 +88,8 @@ class Checker:
         self.problems = library.problems
         self.lookups = Lookups(library, symbols)
         self.commands = commands
+        self.estimate_readers: set[tuple[str, int] | None] = set()
+        """The file and offset of each step and phase that reads `run.estimate`; None for other parts of a workflow."""
         self._programs: dict[str, Program | None] = {}
         self._open_workflows: list[str] = []
         self._protocols: dict[tuple[str, Settings], CheckedProtocol | None] = {}

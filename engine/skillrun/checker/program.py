@@ -23,7 +23,8 @@ class Program:
     rounds. `record_reads` has the fields of step records that are read. `can_record` tells whether some phase can
     record decisions, questions or risks. `question_steps` has the steps of each phase that ask the user or whose
     callees may ask. `names_read` are the names, with their fields, that templates of the workflow and of its callees
-    read. `modes` has the config of each mode.
+    read. `estimate_readers` has the file and offset of each step and phase whose templates read `run.estimate`, and
+    None if other templates of the workflow read it. `modes` has the config of each mode.
     """
 
     workflow: Workflow
@@ -39,7 +40,12 @@ class Program:
     can_record: bool = True
     question_steps: Mapping[str, tuple[QuestionStep | NestedCall, ...]] = field(default_factory=dict)
     names_read: frozenset[str] = frozenset()
+    estimate_readers: frozenset[tuple[str, int] | None] = frozenset()
     modes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def reads_estimate(self, place: Span) -> bool:
+        """Whether templates of the step or phase at this place read `run.estimate`; a file's start is for outputs."""
+        return bool(self.estimate_readers) and (place.path, place.offset) in self.estimate_readers
 
     def copy_for_thread(self) -> Program:
         """Return a copy with a separate library, because lookups change a library."""

@@ -45,6 +45,7 @@ class ReferenceChecker(Protocol):
 
     lookups: Lookups
     problems: Problems
+    estimate_readers: set[tuple[str, int] | None]
 
     def check_workflow(self, name: str) -> Program | None: ...
 
@@ -85,7 +86,8 @@ class Scope:
     `each`. `callees_may_write` tells whether called protocols or workflows may write artifacts; `callees` has these
     protocols and workflows, keyed by the location of the calling step. `protocols` are the enclosing protocols.
     `shared_templates` are the texts in every prompt of the phase. `owners` are the files that define the names.
-    `absences` explain why names may be absent; `guard` is the location of the innermost condition.
+    `absences` explain why names may be absent; `guard` is the location of the innermost condition. `reader` is the
+    location of the step or phase whose templates are checked.
     """
 
     checker: ReferenceChecker
@@ -103,6 +105,7 @@ class Scope:
     each_names: dict[str, str] = field(default_factory=dict)
     callees_may_write: bool = False
     reads: set[str] = field(default_factory=set)
+    reader: Span | None = None
     callees: dict[Span, tuple[Callee, ...]] = field(default_factory=dict)
     protocols: tuple[str, ...] = ()
     shared_templates: tuple[Template, ...] = ()
@@ -200,6 +203,8 @@ class Scope:
         inference.locate_fact, inference.absences = self.settings.fact_span, self.absences
         answer = ask(inference)
         self.reads |= inference.reads
+        if any(name == "run.estimate" or name.startswith("run.estimate.") for name in inference.reads):
+            self.checker.estimate_readers.add(self.reader and (self.reader.path, self.reader.offset))
         if (symbols := self.lookups.symbols) is not None:
             text = template.text
             start, end = text.at(0).offset, text.at(len(text.value)).offset

@@ -142,6 +142,7 @@ class WorkflowCheck:
             can_record=any(self._can_record(name) for name in self.workflow.phases),
             question_steps=self.question_steps,
             names_read=frozenset(self.all_names_read),
+            estimate_readers=frozenset(self.checker.estimate_readers),
             modes=self.settings.modes,
         )
 
@@ -195,6 +196,7 @@ class WorkflowCheck:
         if use.retry is not None:
             self.checker.lookups.breaker(use.retry, use.value_span("retry"), self.settings)
         scope.record_view(use.span, use.name)
+        scope.reader = use.span
         with scope.assuming(use.when):
             scope.required_facts = frozenset()  # the condition applies to readers of the phase, not to names inside it
             for reference in phase.references:
@@ -211,6 +213,7 @@ class WorkflowCheck:
                 # facts known from a `stop` hold in the outputs, but not in the `otherwise` of a failed phase
                 check_steps(scope, phase.steps)
                 scope.record_view(phase.document.frontmatter.value_span("outputs"), "outputs")
+                scope.reader = Span(phase.document.source, 0)
                 outputs = {name: scope.infer_value(value) for name, value in phase.outputs.items()}
                 scope.check_summary_outputs(phase.outputs, outputs)
             if use.otherwise is not None:

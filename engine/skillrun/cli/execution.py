@@ -37,11 +37,6 @@ def execute(request: RunRequest, out: Output) -> int:
         return 1
     first = loaded.program.workflow.first_input
     request_text = format_json_text(str(inputs[first.name])) if first is not None else loaded.program.workflow.name
-    estimate = asyncio.run(
-        estimate_run(
-            loaded, inputs, request.model, request.explicit_inputs, request.answer_options.load_prepared_answers
-        )
-    )
     runs = select_store(request.runs)
     name = request.slug or runs.reserve_name(request_text, shared=request.share)
     if not request.slug:
@@ -55,7 +50,6 @@ def execute(request: RunRequest, out: Output) -> int:
             session.options,
             model=request.model,
             budget=request.budget,
-            estimate=estimate,
             explicit_inputs=request.explicit_inputs,
             share=request.share,
         )
@@ -127,6 +121,9 @@ def execute_session(
                     session.services.on_replayed = gateway.on_replayed
                 observers = [display.on_event, calls.on_event, *(each.on_event for each in listeners)]
                 session.services.listeners = observers
+                session.services.estimate = lambda state: estimate_run(
+                    loaded, state.inputs, state.override, state.typed, answer_options.load_prepared_answers
+                )
                 outcomes.append(await start(session))
             finally:
                 close_listeners(listeners, display.line)

@@ -5,6 +5,7 @@ Reply lengths are taken from measurements of finished runs, or estimated.
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
@@ -224,19 +225,18 @@ async def estimate_run(
     typed: Collection[str],
     prepared: Callable[[], PreparedAnswers] = PreparedAnswers,
 ) -> dict[str, Any] | None:
-    """Return the value of `run.estimate`; None if no template reads it, or if the dry run does not complete.
+    """Return the value of `run.estimate`; None if the dry run does not complete.
 
     If a template reads `run.estimate.answers.<id>`, the value has an estimate for each choice of the question `<id>`.
     """
-    if not loaded.program.reads_name("run.estimate"):
-        return None
     responder = AutoResponder(prepared=prepared())
 
     async def preview_with(stand_in: AutoResponder) -> dict[str, Any] | None:
         with suppress(SkillrunError):  # the run itself reports the error
-            return _estimate_data(
-                await preview_run(loaded, inputs, override, typed=typed, responder=stand_in, skips_jumps=True)
-            )
+            preview = await preview_run(loaded, inputs, override, typed=typed, responder=stand_in, skips_jumps=True)
+            if preview.outcome.status == "interrupted":  # the dry run ends normally when its task is cancelled
+                raise asyncio.CancelledError
+            return _estimate_data(preview)
         return None
 
     estimate = await preview_with(responder)

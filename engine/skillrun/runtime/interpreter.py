@@ -38,6 +38,7 @@ from skillrun.runtime.summaries import base_summary, build_summary, degraded_fla
 from skillrun.store.outcome import NO_NEXT_STEP, RESUME_RUN, NextStep, Outcome, Status, WaitingForUser, flags_to_record
 from skillrun.store.summaries import WAITING_STATUS
 from skillrun.syntax.diagnostics import SkillrunError
+from skillrun.syntax.source import Span
 from skillrun.templates.expressions import RenderError, Template
 
 ATTEMPTS = 2  # attempts of an `agent` step without a breaker: the first, and one retry
@@ -84,6 +85,8 @@ async def run_phases(schedule: Schedule) -> Outcome:
     """Run each phase when the schedule allows it. After an error, wait for the running phases, and raise the error."""
     run = schedule.run
     tasks: set[asyncio.Task[PhaseResult]] = set()
+    if None in run.program.estimate_readers:
+        await run.load_estimate()
     await schedule.prepare()
     try:
         while True:
@@ -110,6 +113,8 @@ async def run_phase(run: Run, use: PhaseUse, previous: PhaseRun | None = None) -
     their calls sequentially.
     """
     started = time.monotonic()
+    if run.program.reads_estimate(use.span):
+        await run.load_estimate()
     phase = open_phase(run, use, previous)
     result = _skip_phase(phase, use)
     if result is None:
@@ -173,6 +178,8 @@ async def _finish_phase(
     """
     if breaker is not None:
         phase.breakers.record_success(breaker)
+    if phase.run.program.reads_estimate(Span(phase.phase.document.source, 0)):
+        await phase.run.load_estimate(frame.names)
     with convert_template_errors(frame):
         outputs = evaluate_outputs(phase, frame.names) if status == "completed" else {}
     summary = await build_summary(phase, outputs, status, goes_back=back is not None)
@@ -242,6 +249,8 @@ async def run_step(step: Step, frame: Frame) -> None:
     The step is attempted until its result is complete or no further attempt is allowed.
     """
     act = VERBS[step.verb]
+    if frame.run.program.reads_estimate(step.span):
+        await frame.run.load_estimate(frame.names)
     try:
         if step.when is not None and not _is_condition_true(step.when, frame, step):
             return

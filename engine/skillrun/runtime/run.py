@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -82,6 +83,7 @@ class Services:
     listeners: Iterable[Listener] = ()
     environ: Mapping[str, str] = field(default_factory=dict)
     cache: Path | None = None  # has the lists of models of the providers; None: no list is requested
+    estimate: Callable[[State], Awaitable[dict[str, Any] | None]] | None = None  # computes `run.estimate`
     on_replayed: Callable[[str, Request, Outcomes], None] = _nothing  # called for each replayed call
     handle_signals: bool = True  # SIGINT and SIGTERM end the run
 
@@ -101,7 +103,6 @@ class RunOptions:
     project: Path = field(default_factory=Path.cwd)
     model: str = ""  # used for every call, instead of the configured models
     budget: Mapping[str, float] = field(default_factory=dict)
-    estimate: Mapping[str, Any] | None = None
     explicit_inputs: Collection[str] = ()  # inputs that the user gave explicitly
     only_phases: Collection[str] = ()  # the phases that may start; all of them if empty
     rerun: Rerun = field(default_factory=Rerun)
@@ -143,6 +144,7 @@ class EvaluationState:
     refusals: dict[str, ModelError] = field(default_factory=dict)  # keyed by model: the latest refusal
     responsive_models: set[str] = field(default_factory=set)  # the models that have replied
     reported: set[str] = field(default_factory=set)  # folders and texts already reported to the user
+    estimate_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
 @dataclass
@@ -254,6 +256,24 @@ class Run:
         if self.saver.pending != "all":
             self.saver.pending = "all"
             self.save()
+
+    async def load_estimate(self, names: Mapping[str, Any] | None = None) -> None:
+        """Compute `run.estimate` if this has not been done and templates read it, and add it to `names`.
+
+        The value is the same for the whole run, so it is saved before it is used.
+        """
+        run = self.outermost
+        services, address = run.services, f"{run.program.workflow.name}/estimate"
+        async with self.evaluation.estimate_lock:
+            is_unknown = run.state.estimate is None and run.journal.find("note", address, "") is None
+            if is_unknown and services.estimate is not None and run.program.reads_name("run.estimate"):
+                run.state.estimate = await services.estimate(run.state)
+                if run.state.estimate is None:
+                    await run.journal.record("note", address, "", {"reason": "the run could not be estimated"})
+                run.saver.pending = "all"
+                run.save()
+        if names is not None and run is self and run.state.estimate is not None:
+            names["run"]["estimate"] = dict(run.state.estimate)
 
     def features(self, state: Mapping[str, Any]) -> dict[str, Feature]:
         """Return the feature switches, keyed by name, for the mode that the state sets."""

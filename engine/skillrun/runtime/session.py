@@ -221,7 +221,6 @@ def initial_state(session: Session, inputs: Mapping[str, object]) -> State:
         project=str(session.options.project),
         override=session.options.model,
         share=is_shared(session),
-        estimate=dict(session.options.estimate) if session.options.estimate is not None else None,
         typed=[field.name for field in path_inputs(program.workflow) if field.name in session.options.explicit_inputs],
     )
 

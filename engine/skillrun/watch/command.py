@@ -13,7 +13,6 @@ import click
 from skillrun.cli import completion
 from skillrun.cli.loading import LoadedWorkflow, open_library, require_workflow
 from skillrun.cli.output import Output
-from skillrun.cli.preview import estimate_run
 from skillrun.cli.run_request import RunRequest, build_run_request
 from skillrun.cli.workflow import RESUME_PARAMETER, workflow_command
 from skillrun.definitions.definitions import Workflow
@@ -137,15 +136,6 @@ async def _watch_run(request: RunRequest, dev_options: DevOptions) -> int:
     program = request.loaded.program
     folder = LocalStore(request.runs).create_run(request.slug or f"dev-{program.workflow.name}", shared=request.share)
     folder.check()
-    estimate = None
-    if not folder.has_state:  # an existing run already has an estimate
-        estimate = await estimate_run(
-            request.loaded,
-            request.inputs,
-            request.model,
-            request.explicit_inputs,
-            request.answer_options.load_prepared_answers,
-        )
     changes = ChangedFiles(asyncio.get_running_loop())
     with ExitStack() as opened:
         opened.enter_context(folder.lease.hold())
@@ -155,7 +145,7 @@ async def _watch_run(request: RunRequest, dev_options: DevOptions) -> int:
         calls = InFlightCalls(request.loaded.open_gateway(request.script, Output(request.json).note), journal)
         has_keys = not request.json and sys.stdin.isatty() and sys.stdout.isatty()
         session_class = KeyboardSession if has_keys else DevSession
-        session = session_class(request, dev_options, estimate, WatchLoop(folder, journal, calls), changes)
+        session = session_class(request, dev_options, WatchLoop(folder, journal, calls), changes)
         opened.enter_context(session.session_context())
         try:
             return await session.run()

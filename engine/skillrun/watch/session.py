@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import time
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Collection, Coroutine
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -20,6 +20,7 @@ import click
 from skillrun.cli.formatting import count_noun, format_pairs
 from skillrun.cli.loading import LoadedWorkflow, load
 from skillrun.cli.output import Output
+from skillrun.cli.preview import estimate_run
 from skillrun.cli.run_request import RunRequest
 from skillrun.events import Asked, Event, RunStarted, Said
 from skillrun.library.library import Library
@@ -81,14 +82,13 @@ class DevSession:
         self,
         request: RunRequest,
         dev_options: DevOptions,
-        estimate: Mapping[str, Any] | None,
         watch_loop: WatchLoop,
         changes: ChangedFiles,
     ) -> None:
         self.job, self.wishes, self.cycle, self.changes = request, dev_options, watch_loop, changes
         self.folder, self.calls = watch_loop.folder, watch_loop.calls
         self.inbox = AnswerInbox(self.folder.data().files)
-        self.loaded, self.estimate = request.loaded, estimate
+        self.loaded = request.loaded
         self.out = StatusBar(request.json)
         self.calls.on_reuse = lambda address: self.out.line(f"kept: {address}, still in progress")
         self.calls.on_cancel = lambda address: self.out.line(f"cancelled: {address}, obsolete")
@@ -177,11 +177,13 @@ class DevSession:
         job = self.job
         session = self.loaded.build_session(self.calls, self._open_responder())
         session.services.on_replayed = self.calls.on_replayed
+        session.services.estimate = lambda state: estimate_run(
+            self.loaded, state.inputs, state.override, state.typed, job.answer_options.load_prepared_answers
+        )
         options = replace(
             session.options,
             model=job.model,
             budget=job.budget,
-            estimate=self.estimate,
             explicit_inputs=job.explicit_inputs,
             only_phases=self.wishes.allowed_phases,
             rerun=self.rerun,

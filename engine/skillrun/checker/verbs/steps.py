@@ -60,6 +60,7 @@ def check_step(scope: Scope, step: Step) -> None:
         if not first:
             message, hint = f"another step already has the id `{step.id}`", f"it is on line {first_span.line}"
             scope.problems.report(span, "duplicate-id", message, hint, elsewhere=first_span)
+    outer_reader, scope.reader = scope.reader, step.span
     with scope.assuming(step.when):
         shared = step.otherwise is not None and step.otherwise.id == step.id
         with scope.failure_in_scope(FAILURE.maybe() if shared else None):  # both steps may use the same section
@@ -68,9 +69,11 @@ def check_step(scope: Scope, step: Step) -> None:
         depends = scope.required_facts
         if step.otherwise is not None:
             with scope.failure_in_scope(FAILURE), scope.assuming(step.otherwise.when):
+                scope.reader = step.otherwise.span
                 result_type = _merge_fallback(step, result_type, step.otherwise, _check_body(scope, step.otherwise))
         elif breaker.get("then") == "skip" and step.verb not in ("repeat", "goto"):
             depends = depends | _event_fact(step, "was answered")
+    scope.reader = outer_reader
     if step.id is not None and first:
         scope.absences |= absent_step(step, skips=breaker.get("then") == "skip", condition=scope.guard)
     if step.id is not None and result_type is not None:

@@ -24,6 +24,7 @@ from skillrun.runtime.listeners import RunContext, close_listeners, observe_gate
 from skillrun.runtime.run import Session
 from skillrun.runtime.session import resume_run, start_run
 from skillrun.store.outcome import Outcome
+from skillrun.store.state import State
 from skillrun.syntax.diagnostics import UsageError
 
 MAX_LOADED_WORKFLOWS: Final = 8  # workflows kept in memory
@@ -97,18 +98,21 @@ async def process_run(host: WorkerHost, name: str) -> Outcome | None:
         listeners = open_listeners(RunContext(name, os.environ), host.log)
         gateway = host.wrap_gateway(workflow.open_gateway(None, host.log, host.slots))
         gateway = observe_gateway(gateway, listeners, host.log)
+
+        async def find_estimate(_state: State) -> dict[str, object] | None:
+            return request.estimate  # computed when the run was submitted
+
         listener = host.listener_for(submitted) if host.listener_for is not None else None
         try:
             session = workflow.build_session(gateway, person, listener, host.folder)
             observers = [*session.services.listeners, *(each.on_event for each in listeners)]
             session = replace(
                 session,
-                services=replace(session.services, listeners=observers, handle_signals=False),
+                services=replace(session.services, listeners=observers, handle_signals=False, estimate=find_estimate),
                 options=replace(
                     session.options,
                     model=request.model,
                     budget=request.budget,
-                    estimate=request.estimate,
                     explicit_inputs=frozenset(request.typed),
                 ),
             )

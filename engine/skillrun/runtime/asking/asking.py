@@ -44,6 +44,7 @@ from skillrun.store.event_lines import utc_timestamp
 from skillrun.store.inbox import AnswerInbox
 from skillrun.store.journal_bodies import AnswerBody
 from skillrun.store.outcome import RESUME_RUN, NextStep, ResumeCommand, WaitingForUser
+from skillrun.types.types import identifier
 
 RETRY, CONTINUE_WITHOUT, STOP = "retry", "go on without it", "stop here"
 ANSWERS: Final = "answers.yaml"  # the file that a hint names, unless the user has chosen another
@@ -130,6 +131,9 @@ async def ask_questions(  # noqa: PLR0913 (options of one list of questions)
         person.prepared.note_late_answers(question_set.key, questions, body["answers"], read)
     run.emit(Answered(where, frame.phase.name, tuple(body["answers"]), replayed=result.is_replayed))
     if not result.is_replayed:
+        ids = (identifier(str(answer["id"])) for answer in body["answers"])
+        if any(run.program.reads_name(f"run.estimate.answers.{name}") for name in ids):
+            await run.load_estimate()
         emit_choice_estimate(run, frame.phase.name, body["answers"])
     if body.get("form"):
         frame.names["run"]["answers"].extend(body["answers"])

@@ -88,6 +88,7 @@ async def run_each(step: Step, frame: Frame) -> StepResult:
     items = each_items(step, frame)
     if address not in phase.each_progress:
         if items and not items_within(address):
+            await frame.run.load_estimate()
             emit_items_estimate(frame.run, phase.name, address.partition("/")[2], len(items))
         before, record = phase.prior, phase.record
         asked = before.question_ids | frozenset(record.question_ids)

@@ -77,6 +77,7 @@ async def run_goto(step: Step, frame: Frame) -> StepResult:
     key = frame.at(step) + f">{step.text}"
     times = run.state.backs.get(key, 0)
     if times < frame.cap(step):
+        await run.load_estimate()
         raise GoToPhase(step.text, key)
     name = frame.breaker_name(step)
     limit = frame.phase.breakers.settings_for(name) if name else BreakerSettings()
@@ -84,6 +85,7 @@ async def run_goto(step: Step, frame: Frame) -> StepResult:
     run.emit(Tripped(name or "at_most", frame.phase.name, times, then, frame.cap(step)))
     reason = f"The run has already gone back to {step.text} {times} times."
     if then == "ask" and await offer_retry(frame, f"{key}@{times}", reason, limit, can_continue=True):
+        await run.load_estimate()
         raise GoToPhase(step.text, key)
     if step.otherwise is not None:
         await frame.evaluate(step.otherwise)
