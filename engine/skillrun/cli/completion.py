@@ -20,11 +20,11 @@ from click.shell_completion import BashComplete, CompletionItem, FishComplete, S
 from skillrun.cli.options import current_project, open_run
 from skillrun.cli.output import Output
 from skillrun.cli.registry import COMPLETION_VARIABLE, RESERVED_NAMES
+from skillrun.store.local.run_list import newest_first
 from skillrun.syntax.diagnostics import make_printable
 
 PLAIN_WORD: Final = re.compile(r"(?P<flag>-{0,2})\w[\w./+@-]*")  # a word or flag that no shell expands
 MAX_HELP_LENGTH: Final = 70  # characters of a word's description
-STATE: Final = "state.md"  # every run that has started has it; `store/state.py` is slow to import
 Items = list[CompletionItem[str]]
 Completer = Callable[[click.Context, click.Parameter, str], Items]
 
@@ -102,11 +102,8 @@ def workflows(_context: click.Context, _parameter: click.Parameter, incomplete: 
 
 
 def runs(context: click.Context, _parameter: click.Parameter, incomplete: str) -> Items:
-    """Complete runs in the `--out` folder, the most recently changed first, without links. Opens no run."""
-    folder = _runs_folder(context)
-    states = [path / STATE for path in folder.iterdir() if not path.is_symlink()] if folder.is_dir() else []
-    started = sorted((path for path in states if path.is_file()), key=lambda path: path.stat().st_mtime, reverse=True)
-    return items_with_prefix(incomplete, [path.parent.name for path in started])
+    """Complete runs in the `--out` folder, the most recently changed first."""
+    return items_with_prefix(incomplete, newest_first(_runs_folder(context)))
 
 
 def workflows_or_phases(context: click.Context, parameter: click.Parameter, incomplete: str) -> Items:

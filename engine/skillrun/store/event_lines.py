@@ -1,17 +1,20 @@
-"""Formats events as lines of JSON for a transcript, and parses such lines. Invalid events are not returned."""
+"""The lines of a transcript: formats events as JSON, writes them, and parses them. Invalid events are not returned."""
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, fields
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from skillrun.events import Event
+from skillrun.events import Asked, Event, RunStarted
 from skillrun.types.records import field_checks, is_text
 
 Record = dict[str, Any]
+FLUSH: Final = 0.1  # seconds
 _encode = json.JSONEncoder(default=str, check_circular=False).encode  # ASCII, for `cat`
 
 
@@ -51,6 +54,45 @@ def event_timestamp(at: object) -> float | None:
         return datetime.fromisoformat(str(at)).timestamp() if is_text(at) else None
     except (ValueError, OverflowError):
         return None
+
+
+class Transcript(ABC):
+    """Stores every event of a run within `FLUSH` seconds. A subclass writes the pending lines (`_write`)."""
+
+    what = "the transcript"
+
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+        self._flush: asyncio.TimerHandle | None = None
+        self._error: Exception | None = None
+
+    def write_event(self, event: Event) -> None:
+        """Add an event. Raises an error if an earlier event could not be written."""
+        if self._error is not None:
+            raise self._error
+        self._lines.append(format_event_line(event))
+        is_urgent = isinstance(event, Asked | RunStarted)  # other processes act on these at once
+        if is_urgent and self._flush is not None:
+            self._flush.cancel()
+            self._flush = None
+        if self._flush is None:
+            delay = 0 if is_urgent else FLUSH
+            self._flush = asyncio.get_running_loop().call_later(delay, self._write)
+
+    def restore(self, lines: Iterable[str]) -> None:
+        """Add the lines of another transcript."""
+        self._lines += lines
+
+    def close(self) -> Exception | None:
+        """Write the remaining events. Return the error if some could not be written."""
+        if self._flush is not None:
+            self._flush.cancel()
+        self._write()
+        return self._error
+
+    @abstractmethod
+    def _write(self) -> None:
+        """Write the pending lines, and reset `_flush`. An error is kept, because no caller waits for this write."""
 
 
 EVENT_TYPES: Final[Mapping[str, type[Event]]] = {kind.__name__: kind for kind in Event.__subclasses__()}

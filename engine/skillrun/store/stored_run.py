@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, Self
 
 from skillrun.checker.program import Program
-from skillrun.events import Listener
 from skillrun.models.entries import ConcurrencyLimits
 from skillrun.repository.confined_folder import WriteGuard
-from skillrun.store.event_lines import Record
+from skillrun.store.event_lines import Record, Transcript
 from skillrun.store.files import Files
 from skillrun.store.journal import Journal
 from skillrun.store.memory import MemoryJournal
@@ -55,23 +54,6 @@ class Lease(Protocol):
 
 class RunNotStarted(UsageError):
     """A submitted run that no worker has started yet."""
-
-
-class Transcript(Protocol):
-    """Stores every event of a run."""
-
-    what: str
-
-    @property
-    def write_event(self) -> Listener: ...
-
-    def restore(self, lines: Iterable[str]) -> None:
-        """Add the lines of another transcript."""
-        ...
-
-    def close(self) -> Exception | None:
-        """Write the remaining events. Return the error if some could not be written."""
-        ...
 
 
 class StoredRun(ABC):

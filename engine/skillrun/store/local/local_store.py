@@ -86,7 +86,6 @@ class LocalStore:
         raise UsageError(f"there is no run `{name}` in {self.path}", hint)
 
     def list_runs(self) -> Iterator[tuple[str, LocalRun | Exception]]:
-        """Yield the name of each run that has started, with the run, or with the error if the run cannot be read."""
         runs = self.path.resolve()
         for name, kind in ConfinedFolder(runs, links=True).entries() if runs.is_dir() else []:
             if kind == "link" and is_run(runs / name):
@@ -118,7 +117,6 @@ class LocalStore:
         raise AssertionError("unreachable")
 
     def release_name(self, name: str) -> None:
-        """Remove the folder of a name under which no run has started."""
         with suppress(OSError):
             (self.path / name).rmdir()
 
@@ -126,11 +124,9 @@ class LocalStore:
         return is_run(self.path / name)
 
     def run_location(self, name: str) -> str:
-        """Return the location of a run, even if the run no longer exists."""
         return str(self.path.resolve() / name)
 
     def command_argument(self, name: str, project: Path) -> str:
-        """Return the argument that names the run in a command executed in `project`."""
         return format_run_argument(self.path.resolve() / name, project)
 
 

@@ -5,67 +5,46 @@ Reading returns only valid events, and never loads the whole file at once.
 
 from __future__ import annotations
 
-import asyncio
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Final
 
 from skillrun import events as kinds
-from skillrun.events import Asked, Event, RunStarted
 from skillrun.repository.confined_folder import ConfinedFolder
-from skillrun.store.event_lines import Record, format_event_line, parse_event_line
+from skillrun.store.event_lines import Record, Transcript, parse_event_line
 from skillrun.store.local.lock import LocalLease
 from skillrun.syntax.diagnostics import SkillrunError
 
 TRANSCRIPT: Final = ".run/transcript.ndjson"
-FLUSH: Final = 0.1  # seconds
 POLL: Final = 0.2  # seconds between reads of a growing transcript
 LONGEST: Final = 16_000_000  # bytes of a line
 SIZE: Final = 1 << 20  # bytes per read
 
 
-class LocalTranscript:
-    """Writes every event of a run to disk within `FLUSH` seconds."""
+class LocalTranscript(Transcript):
+    """Writes every event of a run to disk."""
 
     what = f"the transcript ({TRANSCRIPT})"
 
     def __init__(self, folder: ConfinedFolder) -> None:
         """Open the transcript in the run's folder. Raises PathRefused if the file is a link or not a regular file."""
+        super().__init__()
         self._folder = folder
         self._file: int | None = None
-        self._flush: asyncio.TimerHandle | None = None
-        self._lines: list[str] = []
-        self._error: Exception | None = None
+        self._is_cut = False
         try:
             self._file = folder.open(TRANSCRIPT, os.O_RDWR | os.O_APPEND | os.O_CREAT)
             size = os.fstat(self._file).st_size
-            if size and os.pread(self._file, 1, size - 1) != b"\n":  # truncated by a kill or a full disk
-                self._lines.append("\n")
+            self._is_cut = bool(size) and os.pread(self._file, 1, size - 1) != b"\n"  # by a kill or a full disk
         except OSError as error:
             self._error = error
 
-    def write_event(self, event: Event) -> None:
-        """Add an event. Raises an error if the file could not be opened, or an earlier line could not be written."""
-        if self._error is not None:
-            raise self._error
-        self._lines.append(format_event_line(event) + "\n")
-        is_urgent = isinstance(event, Asked | RunStarted)  # other processes act on these at once
-        if is_urgent and self._flush is not None:
-            self._flush.cancel()
-            self._flush = None
-        if self._flush is None:
-            delay = 0 if is_urgent else FLUSH
-            self._flush = asyncio.get_running_loop().call_later(delay, self._write)
-
-    def restore(self, lines: Iterable[str]) -> None:
-        """Add the lines of another transcript."""
-        self._lines += [f"{line}\n" for line in lines]
-
     def _write(self) -> None:
-        """Write the pending events. An error is kept for the next caller, because no caller waits for this write."""
         self._flush = None
-        data, self._lines = "".join(self._lines).encode(), []
+        start = "\n" if self._is_cut else ""
+        data = (start + "".join(f"{line}\n" for line in self._lines)).encode()
+        self._lines, self._is_cut = [], False
         try:
             self._folder.check(verify_path=False)
             while data and self._file is not None and self._error is None:
@@ -74,13 +53,10 @@ class LocalTranscript:
             self._error = error
 
     def close(self) -> Exception | None:
-        """Write the remaining events. Return the error if some could not be written."""
-        if self._flush is not None:
-            self._flush.cancel()
-        self._write()
+        error = super().close()
         if self._file is not None:
             os.close(self._file)
-        return self._error
+        return error
 
 
 def read_events(folder: ConfinedFolder, *, follow: bool = False) -> Iterator[Record]:

@@ -6,15 +6,13 @@ records, checks their chain against the run's row, and keeps the records in memo
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from skillrun.events import Asked, Event, RunStarted
 from skillrun.extensions.workers.postgres.database import StoreUnavailable
 from skillrun.extensions.workers.postgres.lease import RunRow
-from skillrun.store.event_lines import format_event_line
+from skillrun.store.event_lines import Transcript
 from skillrun.store.journal import RESTORE_HINT, BodyCheck, Index, JournalDamaged, JournalRow, accept_any_body
 from skillrun.store.memory import MemoryJournal
 from skillrun.store.rows import chain_hash
@@ -108,7 +106,6 @@ def read_rows(row: RunRow) -> tuple[list[JournalRow], Index]:
     return rows, index
 
 
-FLUSH: Final = 0.1  # seconds
 POLL: Final = 0.5  # seconds between reads of a growing transcript
 SIZE: Final = 1000  # events per read
 
@@ -123,41 +120,16 @@ _READ_EVENTS: Final = """
 """
 
 
-class PostgresTranscript:
-    """Writes every event of a run to the store within `FLUSH` seconds."""
-
-    what = "the transcript"
+class PostgresTranscript(Transcript):
+    """Writes every event of a run to the store."""
 
     def __init__(self, row: RunRow) -> None:
+        super().__init__()
         self._row = row
-        self._lines: list[str] = []
-        self._flush: asyncio.TimerHandle | None = None
-        self._error: Exception | None = None
         self._away: Exception | None = None
 
-    def write_event(self, event: Event) -> None:
-        """Add an event. Raises the error of an earlier event that could not be written."""
-        if self._error is not None:
-            raise self._error
-        self._lines.append(format_event_line(event))
-        is_urgent = isinstance(event, Asked | RunStarted)  # other processes act on these at once
-        if is_urgent and self._flush is not None:
-            self._flush.cancel()
-            self._flush = None
-        if self._flush is None:
-            delay = 0 if is_urgent else FLUSH
-            self._flush = asyncio.get_running_loop().call_later(delay, self._write)
-
     def close(self) -> Exception | None:
-        """Write the remaining events. Return the error if some could not be written."""
-        if self._flush is not None:
-            self._flush.cancel()
-        self._write()
-        return self._error or (self._away if self._lines else None)
-
-    def restore(self, lines: Iterable[str]) -> None:
-        """Add the lines of another transcript."""
-        self._lines += lines
+        return super().close() or (self._away if self._lines else None)
 
     def _write(self) -> None:
         """Write the pending events. If the store is unavailable, keep them for the next write."""
