@@ -29,9 +29,14 @@ from skillrun.models.scripted import ScriptedGateway
 from skillrun.questions.prepared_answers import check_answers
 from skillrun.runtime import session as sessions
 from skillrun.runtime.forecast import Forecast, PredictedCall, forecast_calls
-from skillrun.runtime.foreign_runs import effective_state, foreign_claims, format_claims, raise_undecided_error
+from skillrun.runtime.resumed_state import (
+    changed_files,
+    effective_state,
+    foreign_claims,
+    format_claims,
+    raise_undecided_error,
+)
 from skillrun.runtime.run import Session
-from skillrun.runtime.state_migration import changed_files
 from skillrun.store.event_lines import utc_timestamp
 from skillrun.store.local.local_run import LocalRun
 from skillrun.store.outcome import Outcome, ResumeCommand

@@ -21,12 +21,17 @@ from skillrun.events import (
 )
 from skillrun.library.lookups import referenced_models
 from skillrun.library.settings import load_budget
-from skillrun.runtime.foreign_runs import apply_foreign_state, check_adoption_decision, is_shared
 from skillrun.runtime.inputs import path_inputs
 from skillrun.runtime.interpreter import run_workflow
+from skillrun.runtime.resumed_state import (
+    apply_foreign_state,
+    check_adoption_decision,
+    file_hashes,
+    is_shared,
+    migrate_state,
+)
 from skillrun.runtime.run import Run, Session, Simulation, StateSaver
 from skillrun.runtime.run_budget import RunBudget
-from skillrun.runtime.state_migration import file_hashes, migrate_state
 from skillrun.store.event_lines import utc_timestamp
 from skillrun.store.files import LeaseLost
 from skillrun.store.journal import REUSED_SUFFIX, Journal, JournalUnwritable

@@ -7,8 +7,7 @@ from typing import Any, Final
 
 from skillrun.definitions.verbs import SUMMARY_KEYS
 from skillrun.runtime.calls.conversation import converse
-from skillrun.runtime.calls.member_request import MemberReply, MemberRequest
-from skillrun.runtime.calls.values import report_pruned_items
+from skillrun.runtime.calls.member_request import MemberReply, MemberRequest, report_pruned_items
 from skillrun.runtime.errors import StepFailed
 from skillrun.runtime.prompts.context import PromptParts, assemble_request
 from skillrun.runtime.prompts.material import MaterialBlock

@@ -13,7 +13,7 @@ from skillrun.checker.program import Program
 from skillrun.extensions.testing.recorded_prompts import MAX_PROMPTS_BYTES, dump_prompts, recorded_prompts
 from skillrun.extensions.testing.recorded_replies import MAX_CASE_BYTES, recorded_replies, split_into_scripts
 from skillrun.questions.answers import DEFAULT, QuestionRecord
-from skillrun.runtime.state_migration import changed_files
+from skillrun.runtime.resumed_state import changed_files
 from skillrun.store.files import read_content
 from skillrun.store.frontmatter import to_frontmatter
 from skillrun.store.journal import Journal

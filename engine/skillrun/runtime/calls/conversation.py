@@ -22,10 +22,15 @@ from skillrun.models.messages import (
     Usage,
 )
 from skillrun.replay import CALLS, Body, turn_address
-from skillrun.runtime.calls.member_request import MemberReply, MemberRequest
-from skillrun.runtime.calls.reads import LineRange
-from skillrun.runtime.calls.tool_use import run_tools, tool_messages
-from skillrun.runtime.calls.values import CUT_OFF, parse_value, salvage_truncated_reply
+from skillrun.runtime.calls.member_request import (
+    CUT_OFF,
+    LineRange,
+    MemberReply,
+    MemberRequest,
+    parse_value,
+    salvage_truncated_reply,
+)
+from skillrun.runtime.calls.tools import run_tools, tool_messages
 from skillrun.runtime.prompts.context import MIN_REPLY_TOKENS, estimate_request_tokens
 from skillrun.runtime.prompts.shared_prefix import render_template
 from skillrun.runtime.prompts.step_records import (

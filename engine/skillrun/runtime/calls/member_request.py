@@ -1,16 +1,61 @@
-"""A request to one member, and what its attempts came to."""
+"""A request to one member, its result, and how a structured reply is parsed."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
-from skillrun.models.messages import Message, Request, ToolSpec
-from skillrun.runtime.calls.reads import LineRange, merge_line_ranges
+from skillrun.events import Pruned
+from skillrun.models.messages import Message, Reply, Request, ToolCall, ToolSpec
 from skillrun.runtime.prompts.context import estimate_request_tokens
 from skillrun.runtime.prompts.step_records import RecordRequest
-from skillrun.types.schemas import DroppedValue, Shape
+from skillrun.runtime.run import PhaseRun
+from skillrun.structured_output.salvaging import find_list_field, salvage_items
+from skillrun.structured_output.values import parse_reply
+from skillrun.types.schemas import DroppedValue, Shape, ShapeError
+
+_NUMBERED: Final = re.compile(r"^ *(\d+)\t", re.MULTILINE)
+
+
+@dataclass(frozen=True, order=True)
+class LineRange:
+    """Consecutive lines of a file: the number of the first line, counted from 1, and how many lines there are."""
+
+    path: str
+    first: int
+    count: int
+
+    @property
+    def end(self) -> int:
+        return self.first + self.count
+
+    def to_dict(self) -> dict[str, str | int]:
+        return {"path": self.path, "from": self.first, "lines": self.count}
+
+
+def lines_from_tool(tool: ToolCall, result: str) -> LineRange | None:
+    """Return the lines that a tool call has shown; None if the call failed or showed no file."""
+    path = tool.arguments.get("path")
+    if tool.name != "Read" or not isinstance(path, str) or result.startswith("error:"):
+        return None
+    numbers = [int(match[1][:9]) for match in _NUMBERED.finditer(result)]
+    return LineRange(path.removeprefix("./"), numbers[0] if numbers else 1, len(numbers))
+
+
+def merge_line_ranges(reads: Iterable[LineRange]) -> list[LineRange]:
+    """Merge overlapping and adjacent ranges of each file. Files keep the order in which they were first read."""
+    everything: Sequence[LineRange] = list(reads)
+    together: list[LineRange] = []
+    for path in dict.fromkeys(lines.path for lines in everything):
+        for lines in sorted(lines for lines in everything if lines.path == path):
+            last = together[-1] if together and together[-1].path == path else None
+            if last is not None and lines.first <= last.end:
+                together[-1] = LineRange(path, last.first, max(last.end, lines.end) - last.first)
+            else:
+                together.append(lines)
+    return together
 
 
 @dataclass(frozen=True)
@@ -90,3 +135,57 @@ class MemberReply:
         if self.reason:
             value |= {"reason": self.reason, "kind": self.kind or self.status}
         return value | {"dropped": [dict(vars(item)) for item in self.dropped]}
+
+
+CUT_OFF: Final = "the reply was cut off at the length limit"
+GATHER: Final = "gather"  # a value of `invalid`
+MOST_TOLD: Final = 3  # dropped values named in a warning; the event lists all of them
+
+
+def parse_value(
+    member_request: MemberRequest, reply: Reply, *, repaired: bool
+) -> tuple[Any, list[ShapeError], tuple[DroppedValue, ...]]:
+    """Return the structured value of a reply, its errors, and the dropped values; all empty for free text.
+
+    With `invalid: drop`, invalid values are dropped only after the member was asked to repair the reply.
+    """
+    if member_request.shape is None:
+        return None, [], ()
+    dropped: list[DroppedValue] = []
+    if member_request.invalid == GATHER and find_list_field(member_request.shape.schema):
+        value, dropped, errors = salvage_items(reply.text, member_request.shape.schema)
+        return value, errors, tuple(dropped)
+    value, errors = parse_reply(reply.text, member_request.shape.schema)
+    if errors and member_request.invalid and value is not None:
+        value, dropped = member_request.shape.trim_lists(value)
+        errors = member_request.shape.check_reply(value)
+    if errors and member_request.invalid and repaired and value is not None:
+        value, pruned = member_request.shape.drop_invalid(value)
+        dropped += pruned
+        errors = member_request.shape.check_reply(value)
+    return value, errors, tuple(dropped)
+
+
+def salvage_truncated_reply(member_request: MemberRequest, reply: Reply) -> MemberReply | None:
+    """Return a result with the complete items of a truncated reply; None unless the step sets `invalid: gather` and an
+    item is complete."""
+    if member_request.shape is None or member_request.invalid != GATHER:
+        return None
+    value, _, dropped = parse_value(member_request, reply, repaired=True)
+    if value is None or not any(value.values()):
+        return None
+    cut = DroppedValue("", CUT_OFF, "")
+    return MemberReply(member_request.member, "success", reply.text, value, dropped=(*dropped, cut))
+
+
+def report_pruned_items(phase: PhaseRun, address: str, member: str, dropped: tuple[DroppedValue, ...]) -> None:
+    """Report the values dropped from a member's reply: emit an event, and record a warning and their number."""
+    if not dropped:
+        return
+    places = "; ".join(f"{item.path} ({item.reason})" for item in dropped[:MOST_TOLD])
+    more = f"; and {len(dropped) - MOST_TOLD} more" if len(dropped) > MOST_TOLD else ""
+    text = f"parts of the reply of {member} were invalid; dropped: {places}{more}"
+    if address not in phase.record.dropped_counts:
+        phase.run.emit(Pruned(address, phase.name, member, tuple(dict(vars(item)) for item in dropped), text))
+        phase.record.warnings.append(text)
+    phase.record.dropped_counts[address] = len(dropped)

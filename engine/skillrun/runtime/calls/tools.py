@@ -1,29 +1,128 @@
-"""Selects the tools that a member's role names, and opens the folder (`repository:`) that the tools read.
+"""The tools of a member: selects them, opens the folder (`repository:`) that they read, and runs tool calls.
 
-The folder must be in the project, unless the user gave its path as an input of type `path`.
+The folder must be in the project, unless the user gave its path as an input of type `path`. A call runs once, and its
+result is cut to fit the model's window. The tool `Lookup` returns records of earlier phases by id, including settled
+ones and those omitted from prompts. A member that has tools also gets this one if its prompt lacks a record.
 """
 
 from __future__ import annotations
 
 import errno
 import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from skillrun import registry
-from skillrun.events import Notice
+from skillrun.definitions.verbs import LOOKUP
+from skillrun.events import Notice, ToolUsed
 from skillrun.installation import extra_hint, has_outlines
-from skillrun.models.messages import ToolSpec
-from skillrun.runtime.frame import Frame
+from skillrun.models.messages import Block, Message, ToolCall, ToolSpec
+from skillrun.replay import TOOL_CALLS, Body, RefusedInDryRun
+from skillrun.runtime.calls.member_request import LineRange, MemberRequest, lines_from_tool
+from skillrun.runtime.frame import Frame, SeatedMember
+from skillrun.runtime.prompts.context import MIN_REPLY_TOKENS
 from skillrun.runtime.run import PhaseRun, Run
+from skillrun.scoring.compaction import KINDS, clip, estimate_tokens
 from skillrun.syntax.diagnostics import SkillrunError, UsageError
+from skillrun.syntax.sanitizing import sanitize
+from skillrun.templates.functions import wrap_untrusted_text
 from skillrun.types.schemas import quote_value
 
 if TYPE_CHECKING:
     from skillrun.repository.readable_folder import ReadableFolder
     from skillrun.repository.repository import Repository
-    from skillrun.runtime.members import SeatedMember
+
+INTERRUPTED: Final = "error: the run ended during this tool call; it may have taken effect, and is not repeated"
+
+
+async def run_tools(
+    phase: PhaseRun,
+    member_request: MemberRequest,
+    address: str,
+    messages: list[Message],
+    calls: tuple[ToolCall, ...],
+    reads: list[LineRange],
+) -> list[tuple[str, str]]:
+    """Run the tool calls, and return the id and the result of each. The results share the room left in the window."""
+    left = (
+        member_request.room([*messages, *(Message("tool", (Block(wrap_untrusted_text("")),)) for _ in calls)])
+        - MIN_REPLY_TOKENS
+    )
+    results = []
+    for number, tool in enumerate(calls):
+        share = max(0, left) // max(1, min(len(calls), member_request.calls) - number)
+        text = await _run_tool(phase, member_request, address, number, tool, share, reads)
+        left -= estimate_tokens(text)
+        results.append((tool.id, text))
+    return results
+
+
+async def _run_tool(
+    phase: PhaseRun,
+    member_request: MemberRequest,
+    address: str,
+    number: int,
+    tool: ToolCall,
+    room: int,
+    reads: list[LineRange],
+) -> str:
+    """Return a tool's result of at most `room` tokens, or an error text. A journaled tool call is not run again."""
+    offered = [spec.name for spec in member_request.tools]
+    if number >= member_request.calls:
+        return f"error: at most {member_request.calls} tool calls run in one turn; this one was not run"
+    if tool.name not in offered:
+        return f"error: you have no tool {quote_value(tool.name)}; available tools: {', '.join(offered)}"
+    run = phase.run
+    tool_address = f"{address}/{tool.id}"
+
+    from skillrun.repository.repository import load_tool
+
+    effect = TOOL_CALLS if tool.name == LOOKUP else TOOL_CALLS._replace(name=load_tool(tool.name).effect)
+    body: Body = {"tool": tool.name, "arguments": tool.arguments}
+
+    async def use() -> Body:
+        if tool.name == LOOKUP:
+            text = look_up(phase, tool.arguments, room)
+        else:
+            try:
+                text = await build_repository(phase).run(tool.name, tool.arguments, room)
+            except UsageError as error:  # the tool of a package failed
+                run.emit(Notice(f"warning: {error}"))
+                text = f"error: {error.message}"
+        return {**body, "result": sanitize(text)}
+
+    unfinished = {**body, "result": INTERRUPTED} if effect.name == "executes" else None
+    try:
+        result = await run.replay.once(effect, tool_address, tool.fingerprint(), use, unfinished=unfinished)
+    except RefusedInDryRun as error:
+        return f"error: {error.message}"
+    run.emit(ToolUsed(tool_address, phase.name, tool.name, tool.arguments, replayed=result.is_replayed))
+    text = str(result.body.get("result", ""))
+    if (lines := lines_from_tool(tool, text)) is not None:
+        reads.append(lines)
+    return text
+
+
+def tool_messages(
+    member_request: MemberRequest, messages: list[Message], results: list[tuple[str, str]]
+) -> list[Message]:
+    """Return messages with the tool results. If they leave no room for a reply, cut each result to an equal share."""
+
+    def build_messages(texts: list[str]) -> list[Message]:
+        pairs = zip(results, texts, strict=True)
+        return [Message("tool", (Block(wrap_untrusted_text(text)),), call_id=known) for (known, _), text in pairs]
+
+    texts = [text for _, text in results]
+    whole = build_messages(texts)
+    if member_request.room([*messages, *whole]) >= MIN_REPLY_TOKENS:
+        return whole
+    left = member_request.room([*messages, *build_messages([""] * len(texts))]) - MIN_REPLY_TOKENS
+    return build_messages([clip(text, max(0, left) // len(texts)) for text in texts])
+
 
 TOLD: Final = 4  # withheld names in the notice
 
@@ -184,3 +283,112 @@ def _outside_folder_hint(run: Run) -> str:
         return "a folder outside of the project must be given as a path input, and this workflow has no such input"
     flag = f"--{name.replace('_', '-')}"
     return f"give the folder yourself: start again with `skillrun {workflow.name} … {flag} FOLDER`"
+
+
+MOST: Final = 20  # ids in one call
+MOST_TOLD: Final = 60  # known ids in an error
+PARAMETERS: Final[Mapping[str, Any]] = {
+    "type": "object",
+    "properties": {"id": {"type": "string"}},
+    "required": ["id"],
+    "additionalProperties": False,
+}
+_WORDS: Final = {"key_decisions": "decision", "open_questions": "question", "risks_identified": "risk"}
+
+
+@dataclass(frozen=True)
+class RecordedEntry:
+    """A record of an earlier phase. `status` says what replaced or settled the record; empty if nothing did."""
+
+    phase: str
+    kind: str
+    record: Mapping[str, Any]
+    status: str
+
+    @property
+    def id(self) -> str:
+        return str(self.record["id"])
+
+    def __str__(self) -> str:
+        head = f"{self.id}: {_WORDS[self.kind]} of {self.phase}{f', {self.status}' if self.status else ''}"
+        rest = (f"  {key}: {_text(value)}" for key, value in self.record.items() if key != "id" and value)
+        return "\n".join((head, *rest))
+
+
+def lookup_tool(phase: PhaseRun) -> tuple[ToolSpec, ...]:
+    """Return the tool if the phase's latest prompt lacks a record; an empty tuple if it has all of them."""
+    dropped = {str(omission["record"].get("id")) for omission in phase.record.prompts.dropped_records}
+    if not any(entry.status or entry.id in dropped for entry in recorded_entries(phase)):
+        return ()
+    from skillrun.repository.repository import tool_spec
+
+    text = tool_descriptions(phase.run).get(LOOKUP)
+    return () if text is None else (ToolSpec(**tool_spec(LOOKUP, text, PARAMETERS)),)
+
+
+def recorded_entries(phase: PhaseRun) -> list[RecordedEntry]:
+    """Return all records of earlier phases that have an id, oldest first."""
+    summaries = [
+        (str(data["summary"].get("phase", name)), data["summary"]) for name, data in phase.names["phases"].items()
+    ]
+    records = [
+        (name, kind, record)
+        for name, summary in summaries
+        for kind in reversed(KINDS)
+        for record in _records_of_kind(summary, kind)
+    ]
+    settled = {
+        question: str(record["id"])
+        for _, kind, record in records
+        for question in (_ids(record.get("resolves")) if kind == "key_decisions" else ())
+    }
+    last = {(kind, record["id"]): place for place, (_, kind, record) in enumerate(records)}
+    entries = []
+    for place, (name, kind, record) in enumerate(records):
+        later = last[kind, record["id"]]
+        standing = f"replaced by that of {records[later][0]}" if later != place else ""
+        if not standing and kind in ("open_questions", "risks_identified") and record["id"] in settled:
+            standing = f"settled by {settled[record['id']]}"
+        entries.append(RecordedEntry(name, kind, record, standing))
+    return entries
+
+
+def look_up(phase: PhaseRun, arguments: Mapping[str, Any], room: int) -> str:
+    """Return the records with the requested ids as text of at most about `room` tokens.
+
+    If no record has any of the ids, the text begins with `error:`.
+    """
+    given = arguments.get("id")
+    if not isinstance(given, str) or not given.strip():
+        return "error: `id` must be an id such as `AC-1`, or several separated by commas"
+    wanted = list(dict.fromkeys(re.findall(r"[^\s,;]+", given[:2000])))[:MOST]
+    known = recorded_entries(phase)
+    texts: list[str] = []
+    missing: list[str] = []
+    for name in wanted:
+        records = [entry for entry in known if entry.id.casefold() == name.casefold()]
+        texts += map(str, records)
+        missing += [] if records else [name]
+    if missing:
+        ids = list(dict.fromkeys(entry.id for entry in known))
+        more = f" and {len(ids) - MOST_TOLD} more" if len(ids) > MOST_TOLD else ""
+        there = f"known ids: {', '.join(ids[:MOST_TOLD])}{more}"
+        texts.append(f"no record has the id {', '.join(map(quote_value, missing))}; {there}")
+    answer = clip("\n\n".join(texts), max(0, room))
+    return answer if len(missing) < len(wanted) else f"error: {answer}"
+
+
+def _records_of_kind(summary: Mapping[str, Any], kind: str) -> Iterator[Mapping[str, Any]]:
+    listed = summary.get(kind)
+    for record in listed if isinstance(listed, Sequence) and not isinstance(listed, str) else ():
+        if isinstance(record, Mapping) and isinstance(record.get("id"), str) and record["id"]:
+            yield record
+
+
+def _ids(resolves: Any) -> list[str]:
+    listed = [resolves] if isinstance(resolves, str) else resolves
+    return [id_ for id_ in listed if isinstance(id_, str)] if isinstance(listed, Sequence) else []
+
+
+def _text(value: Any) -> str:
+    return "; ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)

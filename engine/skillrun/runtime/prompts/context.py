@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from skillrun.definitions.definitions import Step
 from skillrun.models.messages import Block, Message, Request, ToolSpec
 from skillrun.runtime.errors import StepFailed
-from skillrun.runtime.frame import Frame
-from skillrun.runtime.members import SeatedMember
+from skillrun.runtime.frame import Frame, SeatedMember
 from skillrun.runtime.phase_record import Longest
 from skillrun.runtime.prompts.material import (
     TITLE_ONLY,

@@ -11,13 +11,10 @@ from typing import Any
 from skillrun.definitions.definitions import Prompt, Protocol, Step
 from skillrun.models.messages import ToolSpec
 from skillrun.runtime.calls.conversation import converse
-from skillrun.runtime.calls.lookup import lookup_tool
-from skillrun.runtime.calls.member_request import MemberReply, MemberRequest
-from skillrun.runtime.calls.tools import member_tools
-from skillrun.runtime.calls.values import report_pruned_items
+from skillrun.runtime.calls.member_request import MemberReply, MemberRequest, report_pruned_items
+from skillrun.runtime.calls.tools import lookup_tool, member_tools
 from skillrun.runtime.errors import StepFailed, Stopped
-from skillrun.runtime.frame import Frame, StepResult, Task
-from skillrun.runtime.members import SeatedMember, resolve_members
+from skillrun.runtime.frame import Frame, SeatedMember, StepResult, Task, resolve_members
 from skillrun.runtime.prompts.context import (
     PromptParts,
     build_followup_request,

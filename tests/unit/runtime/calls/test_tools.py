@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from skillrun.runtime.calls.lookup import look_up, lookup_tool, recorded_entries
+from skillrun.runtime.calls.tools import look_up, lookup_tool, recorded_entries
 from skillrun.scoring.compaction import estimate_tokens
 
 pytestmark = pytest.mark.row("P9")
