@@ -185,11 +185,10 @@ class CommitCache:
         except (EOFError, ValueError) as error:
             message = f"the objects that git fetched from {commit.url} cannot be read: {error}"
             raise SkillrunError(message, f"inspect {self._folder}") from error
-        except asyncio.LimitOverrunError as error:
-            raise _name_too_long_error(commit) from error
-        except OSError as error:
-            if error.errno == ENAMETOOLONG:
-                raise _name_too_long_error(commit) from error
+        except (asyncio.LimitOverrunError, OSError) as error:
+            if not isinstance(error, OSError) or error.errno == ENAMETOOLONG:
+                message = f"a file name in commit {commit.sha} of {commit.url} is too long"
+                raise Unfetchable(message, "use a commit without it") from error
             if not (self._folder / commit.name).is_dir():  # unless another process was faster
                 hint = "check the free space, and the file names in the commit"
                 raise SkillrunError(f"{self._folder} cannot be written: {error.strerror}", hint) from error
@@ -385,11 +384,6 @@ def _fetch_error(commit: Commit, output: str) -> SkillrunError:
 
 def _missing_commit_error(commit: Commit) -> Unfetchable:
     return Unfetchable(f"{commit.url} has no commit {commit.sha}", "push the commit, and submit the run again")
-
-
-def _name_too_long_error(commit: Commit) -> Unfetchable:
-    message = f"a file name in commit {commit.sha} of {commit.url} is too long"
-    return Unfetchable(message, "use a commit without it")
 
 
 def _too_large_error(commit: Commit) -> Unfetchable:

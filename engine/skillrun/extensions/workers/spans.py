@@ -75,7 +75,7 @@ class SpanRecorder(RunListener):
 
     def on_event(self, event: Event) -> None:
         match event:
-            case events.RunStarted():
+            case events.RunStarted() if self._run is None:
                 self._on_run_started(event)
             case events.PhaseStarted():
                 parent = self._parent_span(event.phase)
@@ -123,8 +123,6 @@ class SpanRecorder(RunListener):
     # runs and phases
 
     def _on_run_started(self, event: events.RunStarted) -> None:
-        if self._run is not None:
-            return
         self._workflow = event.workflow
         attributes = {
             "gen_ai.operation.name": "invoke_workflow",

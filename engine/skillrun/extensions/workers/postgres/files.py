@@ -38,9 +38,7 @@ _HELD: Final = """
         WHERE id = %(run)s AND (epoch = %(epoch)s OR NOT %(held)s) RETURNING id, edits
     )
 """
-_PUT: Final = (
-    _HELD
-    + """, blob AS (
+_PUT: Final = f"""{_HELD}, blob AS (
         INSERT INTO blobs (sha, content) SELECT %(sha)s, %(content)s FROM held ON CONFLICT (sha) DO NOTHING
     ), put AS (
         INSERT INTO files (run, path, sha) SELECT id, %(path)s, %(sha)s FROM held
@@ -49,10 +47,7 @@ _PUT: Final = (
     )
     SELECT edits, EXISTS (SELECT FROM put) FROM held
 """
-)
-_RENAME: Final = (
-    _HELD
-    + """, gone AS (
+_RENAME: Final = f"""{_HELD}, gone AS (
         DELETE FROM files USING held WHERE run = held.id AND path = %(path)s RETURNING run, sha
     ), put AS (
         INSERT INTO files (run, path, sha) SELECT run, %(new)s, sha FROM gone
@@ -60,19 +55,12 @@ _RENAME: Final = (
     )
     SELECT edits FROM held
 """
-)
-_DROP: Final = (
-    _HELD
-    + """, gone AS (DELETE FROM files USING held WHERE run = held.id AND path = ANY(%(paths)s))
+_DROP: Final = f"""{_HELD}, gone AS (DELETE FROM files USING held WHERE run = held.id AND path = ANY(%(paths)s))
     SELECT edits FROM held
 """
-)
-_ADD: Final = (
-    _HELD
-    + """, made AS (INSERT INTO files (run, path) SELECT id, %(path)s FROM held ON CONFLICT DO NOTHING)
+_ADD: Final = f"""{_HELD}, made AS (INSERT INTO files (run, path) SELECT id, %(path)s FROM held ON CONFLICT DO NOTHING)
     SELECT edits FROM held
 """
-)
 _EDITS: Final = "SELECT edits FROM runs WHERE id = %(run)s"
 _LIST: Final = "SELECT path, sha FROM files WHERE run = %(run)s"
 _CONTENT: Final = "SELECT content FROM blobs WHERE sha = %(sha)s"

@@ -51,13 +51,10 @@ _END: Final = """
     WHERE name = %(name)s AND
 """
 _CANCEL: Final = _END + "status NOT IN ('completed', 'cancelled') RETURNING id"
-_GIVE_UP: Final = (
-    _END
-    + """
+_GIVE_UP: Final = f"""{_END}
     takes >= %(takes)s AND (status = 'queued' OR lease_until < now())
     AND fruitful_at < now() - make_interval(secs => %(fruitless)s) RETURNING id
 """
-)
 _FAIL: Final = _END + "(status = 'queued' OR (status = 'running' AND lease_until < now())) RETURNING id"
 _DUE: Final = """
     SELECT due.* FROM unnest(%(queues)s::text[]) AS served (queue), LATERAL (
