@@ -16,7 +16,7 @@ from skillrun.definitions.definitions import Step
 from skillrun.library.library import Library
 from skillrun.library.roots import Root, package_library
 from skillrun.syntax.source import Mapping, to_plain
-from skillrun.templates.tests import TESTS
+from skillrun.templates.filters import TESTS
 from skillrun.templates.vocabulary import BUILTINS
 
 DOCS: Final = Path(__file__).parents[1] / "docs"

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from skillrun.models.messages import ERROR_KINDS
 from skillrun.runtime.calls.member_request import LineRange, merge_line_ranges
 from skillrun.store.local.journal import SqliteJournal
-from skillrun.templates.records import FAILURES, STATUSES
+from skillrun.templates.return_types import FAILURES, STATUSES
 from tests.acceptance.test_outcomes import phase, summary, workflow, write
 
 Call = Callable[..., Any]

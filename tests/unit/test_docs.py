@@ -16,8 +16,8 @@ from skillrun.library.roots import search_path
 from skillrun.syntax.diagnostics import Problems, render_problem
 from skillrun.syntax.document import parse_document
 from skillrun.syntax.reading import read_source
-from skillrun.templates.expressions import FILTERS, FUNCTIONS, TESTS
-from skillrun.templates.vocabulary import BUILTINS, CONTEXT_FUNCTIONS
+from skillrun.templates.filters import TESTS
+from skillrun.templates.vocabulary import BUILTINS, CONTEXT_FUNCTIONS, FILTERS, FUNCTIONS
 from skillrun.types.fields import KEYS as FIELD_KEYS
 from skillrun.types.fields import TYPES
 

@@ -8,7 +8,8 @@ from typing import Any, Final, NamedTuple
 from jinja2 import nodes
 
 from skillrun.syntax.diagnostics import Severity, Suggestion, near_miss, suggest
-from skillrun.templates.builtin import REJECTED_KINDS, Builtin, InferenceContext
+from skillrun.templates.return_types import InferenceContext
+from skillrun.templates.vocabulary import REJECTED_KINDS, Builtin
 from skillrun.types.types import ANY, TEXT, Type, identifier
 
 KINDS: Final[Mapping[str, str]] = {

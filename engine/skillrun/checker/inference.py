@@ -16,9 +16,9 @@ from skillrun.checker.comparisons import KINDS, check_arguments, check_compariso
 from skillrun.checker.facts import TypeEnvironment, dotted_path, facts_if_false, facts_if_true, prefix_facts
 from skillrun.checker.phase_effects import RECORD_FIELD
 from skillrun.syntax.diagnostics import suggest
+from skillrun.templates.filters import SIGNS
 from skillrun.templates.interpreter import expression_text
 from skillrun.templates.return_types import constant_value, keyword_value
-from skillrun.templates.tests import SIGNS
 from skillrun.templates.vocabulary import BUILTINS, TEXT_FILTERS
 from skillrun.types.types import (
     ANY,

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from skillrun.templates.records import ANSWER, QUESTION
+from skillrun.templates.return_types import ANSWER, QUESTION
 from skillrun.templates.vocabulary import CONTEXT_FUNCTIONS
 from skillrun.types.fields import Field
 from skillrun.types.types import (

@@ -12,9 +12,9 @@ from jinja2.exceptions import UndefinedError
 from skillrun.checker.program import Program
 from skillrun.library.configuration import MODES, mode_dependent_keys, resolve_features
 from skillrun.templates import interpreter
-from skillrun.templates.absent import ABSENT, Absent
 from skillrun.templates.expressions import RenderError, Template, Value
 from skillrun.templates.limits import TemplateError, render_budget
+from skillrun.templates.values import ABSENT, Absent
 from skillrun.templates.vocabulary import CONTEXT_FUNCTIONS
 from skillrun.types.fields import Field, coerce
 from skillrun.types.types import identifier

@@ -26,7 +26,7 @@ from skillrun.library.symbols import ScopeOwners
 from skillrun.syntax.diagnostics import Problems, did_you_mean
 from skillrun.syntax.source import Span
 from skillrun.templates.expressions import Value
-from skillrun.templates.records import FAILURE
+from skillrun.templates.return_types import FAILURE
 from skillrun.types.fields import Field
 from skillrun.types.schemas import quote_value
 from skillrun.types.types import ANY, NUMBER, TEXT, Type, identifier, list_of, record

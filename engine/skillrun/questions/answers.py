@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final, TypedDict, cast
 
 from skillrun.syntax.diagnostics import SkillrunError, allowed_hint, did_you_mean, make_printable
-from skillrun.templates.absent import Absent
+from skillrun.templates.values import Absent
 from skillrun.types.records import NonNegativeInt
 
 

@@ -14,7 +14,7 @@ from skillrun.runtime.errors import StepFailed
 from skillrun.runtime.run import PhaseRun, Run
 from skillrun.scoring.compaction import estimate_tokens
 from skillrun.store.outcome import Outcome
-from skillrun.templates.expressions import ABSENT, Absent
+from skillrun.templates.values import ABSENT, Absent
 from skillrun.types.fields import Member, MemberError, parse_member
 from skillrun.types.json_schema import parse_json_schema
 from skillrun.types.schemas import Shape, quote_value

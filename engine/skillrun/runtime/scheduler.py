@@ -19,7 +19,7 @@ from skillrun.store.files import LeaseLost
 from skillrun.store.outcome import NO_NEXT_STEP, RESUME_RUN, NextStep, Outcome, Status, file_error
 from skillrun.store.summaries import WAITING_STATUS, Summary
 from skillrun.syntax.diagnostics import SkillrunError
-from skillrun.templates.absent import Absent
+from skillrun.templates.values import Absent
 
 
 def total_usage(run: Run) -> UsageTotals:

@@ -16,8 +16,8 @@ from skillrun.runtime.run import PhaseRun, PriorPhases, Run
 from skillrun.store.files import sha256_of
 from skillrun.store.summaries import Summary
 from skillrun.syntax.diagnostics import SkillrunError
-from skillrun.templates.expressions import ABSENT, Absent
 from skillrun.templates.limits import TemplateError
+from skillrun.templates.values import ABSENT, Absent
 from skillrun.types.fields import resolve_inputs
 from skillrun.types.types import identifier
 

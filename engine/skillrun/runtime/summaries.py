@@ -18,8 +18,8 @@ from skillrun.store.frontmatter import plain_data
 from skillrun.store.summaries import Summary
 from skillrun.structured_output.trailing_record import select_fields
 from skillrun.syntax.diagnostics import SkillrunError
-from skillrun.templates.absent import Absent
 from skillrun.templates.expressions import RenderError
+from skillrun.templates.values import Absent
 from skillrun.types.schemas import Shape
 
 FINAL: Final = ("completed", "skipped", "failed")

@@ -8,16 +8,15 @@ from __future__ import annotations
 import re
 import time
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
 from skillrun.scoring import patterns
 from skillrun.syntax.document import Fences
-from skillrun.templates.absent import Absent
 from skillrun.templates.limits import WORK_PER_SECOND, TemplateError, render_budget, spend
-from skillrun.templates.values import to_list, to_text
+from skillrun.templates.values import Absent, to_list, to_text
 
 LONGEST: Final = 300  # characters of a line in a place record
 LINE_WORK: Final = 4  # work units per line
@@ -59,7 +58,11 @@ class TitledText:
     def place_record(self, line: int, column: int) -> dict[str, Any]:
         """Return a record with the document, line number and line of a place. Cut a long line around the column."""
         spend(PLACE_WORK)
-        return {"document": self.title, "line": line + 1, "text": _excerpt(self.lines[line], column)}
+        text = self.lines[line]
+        if len(text) > LONGEST:
+            start = min(max(0, column - LONGEST // 3), len(text) - LONGEST)
+            text = text[start : start + LONGEST]
+        return {"document": self.title, "line": line + 1, "text": text.strip()}
 
 
 def to_documents(value: Any) -> list[TitledText]:
@@ -70,16 +73,12 @@ def to_documents(value: Any) -> list[TitledText]:
     """
     if isinstance(value, Absent):
         return []
-    titled = value.items() if isinstance(value, Mapping) else [("", value)]
-    texts = [
-        (str(title), _document_text(text))
-        for title, text in titled
-        if text is not None and not isinstance(text, Absent)
-    ]
-    spend(sum(len(text) for _, text in texts) >> 3)
-    read = [TitledText(title, _BREAK.sub("\n", text)) for title, text in texts]
-    spend(sum(LINE_WORK * document.text.count("\n") for document in read))
-    return read
+    titled = drop_missing(value if isinstance(value, Mapping) else {"": value})
+    texts = [_document_text(text) for text in titled.values()]
+    spend(sum(map(len, texts)) >> 3)
+    documents = [TitledText(str(title), _BREAK.sub("\n", text)) for title, text in zip(titled, texts, strict=True)]
+    spend(sum(LINE_WORK * document.text.count("\n") for document in documents))
+    return documents
 
 
 def hits_in(documents: Any, patterns: Any) -> list[dict[str, Any]]:
@@ -87,22 +86,17 @@ def hits_in(documents: Any, patterns: Any) -> list[dict[str, Any]]:
     kinds = named_patterns(patterns)
     return [
         {"kind": kind, "hit": hit, **document.place_record(*document.position(offset))}
-        for document in read_documents(documents)
+        for document in to_documents(documents)
         for offset, hit, kind in find_occurrences(document.text, kinds)
     ]
 
 
-read_documents = to_documents
-
-
 def named_patterns(expressions: Any) -> dict[str, list[str]]:
     """Return lists of regular expressions, keyed by name. An expression outside a mapping is its own name."""
-    by_name = (
-        expressions
-        if isinstance(expressions, Mapping)
-        else {to_text(pattern): pattern for pattern in _as_list(expressions)}
-    )
-    return {name: [to_text(pattern) for pattern in _as_list(several)] for name, several in by_name.items()}
+    by_name = expressions
+    if not isinstance(expressions, Mapping):
+        by_name = {to_text(pattern): pattern for pattern in list_or_text(expressions)}
+    return {name: [to_text(pattern) for pattern in list_or_text(several)] for name, several in by_name.items()}
 
 
 def find_occurrences(
@@ -112,10 +106,18 @@ def find_occurrences(
 
     If several kinds match the same text at the same offset, the first kind wins.
     """
+    parts: list[tuple[int, str]] = []  # parts of the text that are short enough to search, each after its offset
+    start = 0
+    while len(text) - start > patterns.TEXT_CAP:
+        limit = start + patterns.TEXT_CAP  # a part ends at the end of a line, or at a space of a longer line
+        end = text.rfind("\n", start, limit) + 1 or text.rfind(" ", start, limit) + 1 or limit
+        parts.append((start, text[start:end]))
+        start = end
+    parts.append((start, text[start:]))
     kind_by_place: dict[tuple[int, str], str] = {}
     for kind, several in kinds.items():
         for pattern in several:
-            for start, part in _searchable_parts(text):
+            for start, part in parts:
                 for offset, hit in search(pattern, part, ignore_case=ignore_case):
                     spend(1)
                     kind_by_place.setdefault((start + offset, hit), kind)
@@ -140,29 +142,9 @@ def search(pattern: str, text: str, *, ignore_case: bool = True) -> list[pattern
     return hits
 
 
-def _as_list(value: Any) -> list[Any]:
+def list_or_text(value: Any) -> list[Any]:
+    """Return a list as it is, and a text as a list of one item."""
     return [value] if isinstance(value, str) else to_list(value)
-
-
-def _searchable_parts(text: str) -> Iterator[tuple[int, str]]:
-    """Yield parts of the text that are short enough to search, each after its offset.
-
-    The text is split at line ends. A longer line is split at a space if it has one.
-    """
-    start = 0
-    while len(text) - start > patterns.TEXT_CAP:
-        limit = start + patterns.TEXT_CAP
-        end = max(text.rfind("\n", start, limit), -1) + 1 or text.rfind(" ", start, limit) + 1 or limit
-        yield start, text[start:end]
-        start = end
-    yield start, text[start:]
-
-
-def _excerpt(line: str, column: int) -> str:
-    if len(line) > LONGEST:
-        start = min(max(0, column - LONGEST // 3), len(line) - LONGEST)
-        line = line[start : start + LONGEST]
-    return line.strip()
 
 
 def _document_text(value: Any) -> str:
@@ -170,8 +152,12 @@ def _document_text(value: Any) -> str:
         text = value.get("text")
         if isinstance(text, str):
             return text
-        lines = [(name, field) for name, field in value.items() if field is not None and not isinstance(field, Absent)]
-        return "\n".join(f"{name}: {to_text(field)}" for name, field in lines)
+        return "\n".join(f"{name}: {to_text(field)}" for name, field in drop_missing(value).items())
     if isinstance(value, (list, tuple)):
-        return "\n\n".join(_document_text(part) for part in value if part is not None and not isinstance(part, Absent))
+        return "\n\n".join(map(_document_text, drop_missing(dict(enumerate(value))).values()))
     return to_text(value)
+
+
+def drop_missing(fields: Mapping[Any, Any]) -> dict[Any, Any]:
+    """Return the entries that are neither absent nor null."""
+    return {name: value for name, value in fields.items() if value is not None and not isinstance(value, Absent)}

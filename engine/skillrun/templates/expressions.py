@@ -1,6 +1,6 @@
 """Compiles templates and bare expressions, and renders them to values. Errors have a line and a column.
 
-`syntax` parses templates, `validation` and `vocabulary` define the allowed constructs, and `interpreter` evaluates.
+`syntax` parses and checks templates with the names in `vocabulary`, and `interpreter` evaluates them.
 """
 
 from __future__ import annotations
@@ -17,13 +17,9 @@ from skillrun.syntax import source
 from skillrun.syntax.diagnostics import Problem, Problems, SkillrunError
 from skillrun.syntax.source import Node, Scalar, Sequence, Span, Text
 from skillrun.templates import interpreter
-from skillrun.templates.absent import ABSENT, Absent
 from skillrun.templates.limits import TemplateError, render_budget
-from skillrun.templates.syntax import parse_template
-from skillrun.templates.tests import TESTS
-from skillrun.templates.validation import check_template
-from skillrun.templates.values import drop_absent, to_text
-from skillrun.templates.vocabulary import FILTERS, FUNCTIONS
+from skillrun.templates.syntax import check_template, parse_template
+from skillrun.templates.values import Absent, drop_absent, to_text
 
 _SIGN: Final = re.compile(r"\{[{%#]?|%\}|\}\}|\}")
 _RAW: Final = re.compile(r"\{%-? *raw *-?%\}")
@@ -75,12 +71,9 @@ class _TagScanner:
 
     def half_closed_end(self, place: int, sign: str) -> int | None:
         """Return where the line ends if only half of the closing delimiter of the tag at `place` is there."""
-        if sign == "{#" or self._line_end(place) - place < 3:
-            return None
         end, closing = self._line_end(place), _CLOSED_BY[sign]
-        if self.text[end - 1] != closing[0] or self.text.find(closing, place + 2, end) >= 0:
-            return None
-        return end
+        is_half_closed = sign != "{#" and end - place >= 3 and self.text[end - 1] == closing[0]
+        return end if is_half_closed and self.text.find(closing, place + 2, end) < 0 else None
 
     def tag_end(self, place: int, sign: str) -> int | None:
         """Return where the tag that starts at `place` ends; None if it is never closed."""
@@ -92,17 +85,10 @@ class _TagScanner:
             if match := _VALUE.match(self.text, place):
                 return match.end()
             self.unclosed_quotes += 1
-        return self._plain_end(place, sign)
-
-    def _plain_end(self, place: int, sign: str) -> int | None:
-        if sign in self.missing:
-            return None
-        closing = _CLOSED_BY[sign]
-        place_of_closing = self.text.find(closing, place + 2)
-        if place_of_closing < 0:
+        end = self.text.find(_CLOSED_BY[sign], place + 2) if sign not in self.missing else -1
+        if end < 0:
             self.missing.add(sign)
-            return None
-        return place_of_closing + len(closing)
+        return end + 2 if end >= 0 else None
 
     def _line_end(self, place: int) -> int:
         """Return where the line that contains `place` ends, not counting trailing blanks."""
@@ -114,19 +100,6 @@ class _TagScanner:
                 stop -= 1
             self.line = end, stop
         return self.line[1]
-
-
-__all__ = [
-    "ABSENT",
-    "FILTERS",
-    "FUNCTIONS",
-    "TESTS",
-    "Absent",
-    "Template",
-    "Value",
-    "compile_condition",
-    "compile_string",
-]
 
 
 class RenderError(SkillrunError):
@@ -157,7 +130,9 @@ class Template:
         self.text = text
         self.tree = tree
         self.bare = bare
-        self.expression = _single_expression(tree)
+        parts = tree.body[0].nodes if len(tree.body) == 1 and isinstance(tree.body[0], nodes.Output) else []
+        shown = [part for part in parts if not isinstance(part, nodes.TemplateData) or part.data.strip()]
+        self.expression = shown[0] if len(shown) == 1 and not isinstance(shown[0], nodes.TemplateData) else None
         self._names: frozenset[str] | None = None
 
     def __repr__(self) -> str:
@@ -187,8 +162,7 @@ class Template:
 
     def render_text(self, names: Mapping[str, Any]) -> str:
         """Return the rendered text, even for a single expression. Raises RenderError, also for an absent value."""
-        rendered: str = self._render(names, to_text)
-        return rendered
+        return str(self._render(names, to_text))
 
     def _render(self, names: Mapping[str, Any], finish: Callable[[Any], Any]) -> Any:
         if self.tree is _CONSTANT:
@@ -321,18 +295,3 @@ def _parse_tree(text: str, bare: bool) -> tuple[nodes.Template | None, list[tupl
         for data in tree.find_all(nodes.TemplateData):
             faults += find_unbalanced_tags(data.data, data.lineno)
     return tree, faults
-
-
-def _single_expression(tree: nodes.Template) -> nodes.Expr | None:
-    """Return the expression of a tree that contains only one expression, and perhaps whitespace; else None."""
-    match tree.body:
-        case [nodes.Output(nodes=parts)]:
-            visible_parts = [
-                part for part in parts if not (isinstance(part, nodes.TemplateData) and not part.data.strip())
-            ]
-            return (
-                visible_parts[0]
-                if len(visible_parts) == 1 and not isinstance(visible_parts[0], nodes.TemplateData)
-                else None
-            )
-    return None

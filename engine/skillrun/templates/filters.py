@@ -1,4 +1,4 @@
-"""Jinja's filters for templates, adapted to absent values and to the limits on large values.
+"""Jinja's filters and tests for templates, adapted to absent values and to the limits on large values.
 
 Where Jinja's filters return iterators, these return lists. They look up fields as expressions do, so a field that a
 record lacks is absent.
@@ -9,15 +9,18 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final
 
 from jinja2 import filters as jinja
 
-from skillrun.templates.absent import ABSENT, Absent
 from skillrun.templates.functions import text_filter
 from skillrun.templates.limits import TemplateError, handling_cost, spend, spend_on_text, spend_on_values
 from skillrun.templates.values import (
+    ABSENT,
+    Absent,
     check_number_size,
+    compare,
     compute,
     describe_kind,
     join_texts,
@@ -71,19 +74,15 @@ def format_values(text: str, *values: Any, **named: Any) -> str:
 _DIRECTIVE: Final = re.compile(r"%(?:\(\w+\))?[-#0 +]*\d{0,3}(?:\.\d{1,2})?([sdifx%])")
 
 
-def number_reader(convert: Callable[[Any, Any], Any], otherwise: Any) -> Callable[..., Any]:
-    """Return a filter that parses a number from a text.
+def read_number(convert: Callable[[Any, Any], Any], otherwise: Any, /, value: Any, default: Any = ABSENT) -> Any:
+    """Parse a number from a text.
 
-    Called with a default, the filter returns it for an invalid or absent value. Called without one, it returns
-    `otherwise` for an invalid value, and keeps an absent value absent.
+    With a default, return it for an invalid or absent value. Without one, return `otherwise` for an invalid value, and
+    keep an absent value absent.
     """
-
-    def read_number(value: Any, default: Any = ABSENT) -> Any:
-        if isinstance(value, Absent):
-            return value if default is ABSENT else default
-        return check_number_size(convert(value, otherwise if default is ABSENT else default))
-
-    return read_number
+    if isinstance(value, Absent):
+        return value if default is ABSENT else default
+    return check_number_size(convert(value, otherwise if default is ABSENT else default))
 
 
 def absolute(value: Any) -> Any:
@@ -106,9 +105,9 @@ _ROUNDING: Final[dict[str, Callable[[float], int]]] = {"common": round, "ceil": 
 
 def to_json_text(value: Any, indent: Any = None) -> Any:
     """Return the value as JSON, without needless escapes and with keys in their given order. Keep an absent value."""
-    return (
-        value if isinstance(value, Absent) else to_json(value, None if indent is None else min(to_integer(indent), 8))
-    )
+    if isinstance(value, Absent):
+        return value
+    return to_json(value, None if indent is None else min(to_integer(indent), 8))
 
 
 @text_filter
@@ -120,17 +119,10 @@ def title(text: str) -> str:
 # Lists and mappings
 
 
-def end_item(value: Any, at: int) -> Any:
+def end_item(at: int, /, value: Any) -> Any:
+    """Return the item or character at an index, or an absent value if there are none."""
     items = value if isinstance(value, str) else to_list(value)
     return items[at] if items else ABSENT
-
-
-def first(value: Any) -> Any:
-    return end_item(value, 0)
-
-
-def last(value: Any) -> Any:
-    return end_item(value, -1)
 
 
 def reverse(value: Any) -> Any:
@@ -181,16 +173,9 @@ def sort(
     return items
 
 
-def extreme_item(largest: bool) -> Callable[..., Any]:
-    """Return a filter that returns the largest or smallest item, the first of equal ones.
-
-    An item without the field is only returned if no item has the field.
-    """
-
-    def find_extreme(value: Any, case_sensitive: bool = False, attribute: Any = None) -> Any:
-        return end_item(sort(value, largest, case_sensitive, attribute), 0)
-
-    return find_extreme
+def extreme_item(largest: bool, /, value: Any, case_sensitive: bool = False, attribute: Any = None) -> Any:
+    """Return the largest or smallest item, the first of equal ones. Prefer items with the field."""
+    return end_item(0, sort(value, largest, case_sensitive, attribute))
 
 
 def unique(value: Any, case_sensitive: bool = False, attribute: Any = None, keep: str = "first") -> list[Any]:
@@ -244,17 +229,16 @@ def pick(value: Any, /, *names: Any, **renamed: Any) -> Any:
     """Keep only these fields of a record, or of each record in a list; `new='old'` renames the field `old`."""
     fields = {str(name): name for name in names} | renamed
 
-    def pick_fields(item: Any) -> dict[str, Any]:
-        taken = {name: lookup_path(_record(item), source) for name, source in fields.items()}
-        return {name: each for name, each in taken.items() if not isinstance(each, Absent)}
+    def pick_fields(record: Mapping[str, Any]) -> dict[str, Any]:
+        return drop_absent_fields({name: lookup_path(record, source) for name, source in fields.items()})
 
     return _map_records(value, len(fields), pick_fields)
 
 
 def plus(value: Any, /, **fields: Any) -> Any:
     """Add or replace fields of a record, or of each record in a list; absent values are ignored."""
-    given = {name: value for name, value in fields.items() if not isinstance(value, Absent)}
-    return _map_records(value, len(given), lambda item: {**_record(item), **given})
+    given = drop_absent_fields(fields)
+    return _map_records(value, len(given), lambda record: {**record, **given})
 
 
 def zip_lists(**lists: Any) -> list[dict[str, Any]]:
@@ -266,24 +250,23 @@ def zip_lists(**lists: Any) -> list[dict[str, Any]]:
         raise TemplateError("`zip` takes lists by name", "`zip(source=a, target=b)`")
     columns = [to_list(value) for value in lists.values()]
     spend(len(columns) * min(map(len, columns)))
-    rows = [dict(zip(lists, row, strict=True)) for row in zip(*columns, strict=False)]
-    return [{name: each for name, each in row.items() if not isinstance(each, Absent)} for row in rows]
+    return [drop_absent_fields(dict(zip(lists, row, strict=True))) for row in zip(*columns, strict=False)]
 
 
-def _map_records(value: Any, fields: int, change: Callable[[Any], dict[str, Any]]) -> Any:
+def drop_absent_fields(fields: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if not isinstance(value, Absent)}
+
+
+def _map_records(value: Any, fields: int, change: Callable[[Mapping[str, Any]], dict[str, Any]]) -> Any:
     """Apply `change` to a record, or to each record of a list."""
-    if isinstance(value, Mapping):
-        spend(len(value) + fields)
-        return change(value)
-    records = to_list(value)
+    records = [value] if isinstance(value, Mapping) else to_list(value)
     spend(sum(1 + fields + len(record) for record in records if isinstance(record, Mapping)))
-    return [change(record) for record in records]
-
-
-def _record(value: Any) -> Mapping[str, Any]:
-    if isinstance(value, Mapping):
-        return value
-    raise TemplateError(f"{describe_kind(value)} is not a record")
+    changed = []
+    for record in records:
+        if not isinstance(record, Mapping):
+            raise TemplateError(f"{describe_kind(record)} is not a record")
+        changed.append(change(record))
+    return changed[0] if isinstance(value, Mapping) else changed
 
 
 def pair_with_keys(value: Any, attribute: Any, case_sensitive: bool) -> list[tuple[Any, Any]]:
@@ -293,10 +276,8 @@ def pair_with_keys(value: Any, attribute: Any, case_sensitive: bool) -> list[tup
     """
     items = to_list(value)
     spend(4 * len(items))
-    return [
-        (_fold_case(item if attribute is None else lookup_path(item, attribute), case_sensitive), item)
-        for item in items
-    ]
+    keys = items if attribute is None else [lookup_path(item, attribute) for item in items]
+    return [(_fold_case(key, case_sensitive), item) for key, item in zip(keys, items, strict=True)]
 
 
 def _fold_case(value: Any, case_sensitive: bool) -> Any:
@@ -311,3 +292,44 @@ def _equality_key(key: Any) -> tuple[Any, ...]:
     if isinstance(key, Absent):
         return ()
     return (key, isinstance(key, bool)) if isinstance(key, (str, int, float)) else (to_json(key), None)
+
+
+# Tests
+
+SIGNS: Final[Mapping[str, str]] = {
+    "in": "in",
+    **dict.fromkeys(("eq", "equalto"), "eq"),
+    "ne": "ne",
+    **dict.fromkeys(("lt", "lessthan"), "lt"),
+    "le": "lteq",
+    **dict.fromkeys(("gt", "greaterthan"), "gt"),
+    "ge": "gteq",
+}
+"""Jinja's operator names, keyed by the names of the tests that compare."""
+
+
+def _compare(sign: str, /, value: Any, other: Any) -> bool:
+    return compare(value, sign, other)
+
+
+def _divisible(value: Any, by: Any) -> bool:
+    return bool(compute("%", to_integer(value), to_integer(by)) == 0)
+
+
+TESTS: Final[dict[str, Callable[..., bool]]] = {
+    "defined": lambda _value: True,
+    "none": lambda value: value is None,
+    "true": lambda value: value is True,
+    "false": lambda value: value is False,
+    "boolean": lambda value: isinstance(value, bool),
+    "integer": lambda value: isinstance(value, int) and not isinstance(value, bool),
+    "float": lambda value: isinstance(value, float),
+    "number": lambda value: isinstance(value, (int, float)) and not isinstance(value, bool),
+    "string": lambda value: isinstance(value, str),
+    "mapping": lambda value: isinstance(value, Mapping),
+    "sequence": lambda value: isinstance(value, (list, tuple)),
+    "even": lambda value: _divisible(value, 2),
+    "odd": lambda value: not _divisible(value, 2),
+    "divisibleby": _divisible,
+    **{name: partial(_compare, sign) for name, sign in SIGNS.items()},
+}

@@ -9,19 +9,20 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import wraps
 from types import NoneType
 from typing import Any, Concatenate, Final, ParamSpec
+
+from jinja2 import filters as jinja
 
 from skillrun.scoring import compaction
 from skillrun.scoring import overlap as similarity
 from skillrun.scoring.patterns import distinct_words
 from skillrun.syntax.document import Fences
-from skillrun.templates.absent import ABSENT, Absent
 from skillrun.templates.document_search import named_patterns, search
 from skillrun.templates.limits import TemplateError, render_budget, spend, spend_on_values
-from skillrun.templates.values import describe_kind, to_integer, to_list, to_number, to_text
+from skillrun.templates.values import ABSENT, Absent, describe_kind, to_integer, to_list, to_number, to_text
 
 P = ParamSpec("P")
 
@@ -98,6 +99,43 @@ def slug(text: str) -> str:
     return name or hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8]
 
 
+def lines(value: Any) -> list[str]:
+    """Return the non-empty lines of a text, stripped."""
+    return split(value, "\n")
+
+
+def paragraphs(value: Any) -> list[str]:
+    """Return the parts of a text between empty lines. An empty line inside a code fence does not split the text."""
+    text = "" if isinstance(value, Absent) else to_text(value)
+    spend(len(text) >> 3)
+    fences, parts, place = Fences(text), [""], 0
+    for line in text.splitlines(keepends=True):
+        if line.strip() or fences.contains(place):
+            parts[-1] += line
+        elif parts[-1]:
+            parts.append("")
+        place += len(line)
+    return [part.rstrip() for part in parts if part]
+
+
+def split(value: Any, by: Any) -> list[str]:
+    """Return the non-empty parts of a text between occurrences of `by`, stripped."""
+    if isinstance(value, Absent):
+        return []
+    text, mark = to_text(value), to_text(by)
+    if not mark:
+        raise TemplateError("`split` needs a separator", "`x | split(';')`, `x | lines`")
+    spend(len(text) >> 3)
+    return [part.strip() for part in text.split(mark) if part.strip()]
+
+
+def wordcount(value: Any) -> int:
+    """Return the number of words of a text."""
+    text = "" if isinstance(value, Absent) else to_text(value)
+    spend(len(text) >> 3)
+    return jinja.do_wordcount(text)
+
+
 def top(items: Any, n: Any) -> Any:
     """Return the first n items of a list, or the first n pairs of a mapping."""
     count = max(0, to_integer(n))
@@ -156,9 +194,8 @@ def matches(text: Any, patterns: Any) -> dict[str, list[str]]:
     """
     if isinstance(text, Absent):
         return {}
-    searched = to_text(text)
-    hits_by_name = {name: _distinct_hits(searched, several) for name, several in named_patterns(patterns).items()}
-    return {name: hits for name, hits in hits_by_name.items() if hits}
+    hits_by_name = {name: hits(text, several) for name, several in named_patterns(patterns).items()}
+    return {name: found for name, found in hits_by_name.items() if found}
 
 
 def hits(text: Any, patterns: Any) -> list[str]:
@@ -168,13 +205,9 @@ def hits(text: Any, patterns: Any) -> list[str]:
     """
     if isinstance(text, Absent):
         return []
-    return _distinct_hits(
-        to_text(text), [pattern for several in named_patterns(patterns).values() for pattern in several]
-    )
-
-
-def _distinct_hits(text: str, patterns: Iterable[str]) -> list[str]:
-    return distinct_words(hit for pattern in patterns for hit in search(pattern, text))
+    searched = to_text(text)
+    expressions = [pattern for several in named_patterns(patterns).values() for pattern in several]
+    return distinct_words(hit for pattern in expressions for hit in search(pattern, searched))
 
 
 def new_in(
@@ -191,10 +224,9 @@ def new_in(
 
     def remove_idle_words(text: str) -> str:
         for pattern in patterns:
-            ends = [0]
-            hits = search(pattern, text)
-            ends += [at + len(hit) for at, hit in hits]
-            text = " ".join(text[end:at] for end, at in zip(ends, [*(at for at, _ in hits), len(text)], strict=True))
+            found = search(pattern, text)
+            ends, starts = [0, *(at + len(hit) for at, hit in found)], [*(at for at, _ in found), len(text)]
+            text = " ".join(text[end:start] for end, start in zip(ends, starts, strict=True))
         return text
 
     return similarity.find_new_items(replies, before, to_text(field), to_integer(least), remove_idle_words)
@@ -212,6 +244,41 @@ def number_range(start: Any, stop: Any = None, step: Any = 1) -> list[int]:
     numbers = range(to_integer(start)) if stop is None else range(to_integer(start), to_integer(stop), to_integer(step))
     spend(len(numbers))
     return list(numbers)
+
+
+def apply_text_edits(text: Any, changes: Any) -> dict[str, Any]:
+    """Return the text with the changes applied: each replaces the words of its `says` with the words of its `instead`.
+
+    White space between the words of `says` may differ from the text. A change whose words occur exactly once is applied
+    and listed in `made`. Any other change is listed in `missed`.
+    """
+    amendment: dict[str, Any] = {"text": "" if isinstance(text, Absent) else to_text(text), "made": [], "missed": []}
+    for change in to_list(changes):
+        if not isinstance(change, Mapping):
+            raise TemplateError(f"`amended` takes records with `says` and `instead`, not {describe_kind(change)}")
+        says, instead = to_text(change.get("says") or ""), to_text(change.get("instead") or "")
+        place = _find_unique_span(amendment["text"], says)
+        if place is None:
+            amendment["missed"].append(change)
+            continue
+        instead = instead.lstrip(" \t") if says[:1].isspace() else instead
+        instead = instead.rstrip() if says[-1:].isspace() else instead
+        amendment["text"] = amendment["text"][: place[0]] + instead + amendment["text"][place[1] :]
+        amendment["made"].append(change)
+    return amendment
+
+
+def _find_unique_span(text: str, words: str) -> tuple[int, int] | None:
+    """Return the start and end of the words, or None if they do not occur exactly once."""
+    words = words.strip()
+    spend(len(text) >> 3)
+    if not words:
+        return None
+    if (start := text.find(words)) >= 0:
+        return (start, start + len(words)) if text.find(words, start + 1) < 0 else None
+    pattern = re.compile(r"\s+".join(map(re.escape, words.split())))
+    hits = [match.span() for match in pattern.finditer(text)][:2]
+    return hits[0] if len(hits) == 1 else None
 
 
 def _charged_text(value: Any) -> str:

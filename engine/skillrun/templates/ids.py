@@ -9,21 +9,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from skillrun.templates.absent import Absent
 from skillrun.templates.document_search import (
     MENTION_WORK,
     PLACE_WORK,
     TitledText,
     find_occurrences,
+    list_or_text,
     named_patterns,
-    read_documents,
+    to_documents,
 )
 from skillrun.templates.limits import TemplateError, spend, spend_on_values
-from skillrun.templates.values import describe_kind as kind_of
-from skillrun.templates.values import to_list, to_text
+from skillrun.templates.values import Absent, describe_kind, to_list, to_text
 
 MAX_RANGE_IDS: Final = 200  # in a longer range, only the first and the last id count as cited
 LONGEST_LEAD: Final = 80  # characters before the id in a definition
@@ -62,36 +61,28 @@ class _Mention:
     depth: int = 0
 
 
-@dataclass
-class _Id:
-    kind: str
-    defined: list[dict[str, Any]] = field(default_factory=list)
-    cited: list[dict[str, Any]] = field(default_factory=list)
-
-
 def ids_in(documents: Any, patterns: Any, where: Any = None, to: Any = "to") -> list[dict[str, Any]]:
     """Return a record for each id that the regular expressions find, in order of appearance. Case matters.
 
     `where` maps a kind to the titles of the only documents that define ids of this kind. `to` is the word, or a list of
     the words, between the first and the last id of a range. All ids of a range count as cited.
     """
-    kinds, defining_documents, words = (
-        named_patterns(patterns),
-        _defining_documents(where),
-        [to_text(word) for word in _as_list(to)],
-    )
-    ids: dict[str, _Id] = {}
-    for document in read_documents(documents):
-        mentions = list(_mentions(document, kinds, defining_documents, words))
+    kinds, words = named_patterns(patterns), [to_text(word) for word in list_or_text(to)]
+    if where is not None and not isinstance(where, (Mapping, Absent)):
+        raise TemplateError(f"`where` must be a mapping from kind to document, not {describe_kind(where)}")
+    titles = {kind: {to_text(title) for title in list_or_text(given)} for kind, given in (where or {}).items()}
+    ids: dict[str, dict[str, Any]] = {}
+    for document in to_documents(documents):
+        mentions = list(_mentions(document, kinds, titles, words))
         enclosing_items = _enclosing_items(document, mentions)
         seen: set[tuple[str, int]] = set()
         for mention in mentions:
-            known = ids.setdefault(mention.id, _Id(mention.kind))
+            record = ids.setdefault(mention.id, {"id": mention.id, "kind": mention.kind, "defined": [], "cited": []})
             if (mention.id, mention.line) not in seen:
                 seen.add((mention.id, mention.line))
                 place = {**document.place_record(mention.line, mention.column), "within": enclosing_items[mention.line]}
-                (known.cited if mention.form is None else known.defined).append(place)
-    return [{"id": name, "kind": id_.kind, "defined": id_.defined, "cited": id_.cited} for name, id_ in ids.items()]
+                record["cited" if mention.form is None else "defined"].append(place)
+    return list(ids.values())
 
 
 def links_between(ids: Any, document: Any, other: Any) -> list[dict[str, Any]]:
@@ -116,19 +107,17 @@ def links_between(ids: Any, document: Any, other: Any) -> list[dict[str, Any]]:
                     outgoing_links.setdefault(item, []).append({"id": entry["id"], **place})
     links = []
     for entry in records:
-        if entry["id"] in defined[own_title]:
-            mentions = [] if own_title == other_title else _in(other_title, [*entry["defined"], *entry["cited"]])
-            incoming_links = [_with_inner_item(place, defined[other_title], entry["id"]) for place in mentions]
-            first = _in(own_title, entry["defined"])[0]
-            spend(PLACE_WORK)
-            links.append(
-                {
-                    "id": entry["id"],
-                    "kind": entry["kind"],
-                    **first,
-                    "links": incoming_links + outgoing_links.get(entry["id"], []),
-                }
-            )
+        own_id, own_places = entry["id"], _in(own_title, entry["defined"])
+        if not own_places:
+            continue
+        incoming_links = []
+        for place in _in(other_title, [*entry["defined"], *entry["cited"]]) if own_title != other_title else ():
+            items = (item for item in reversed(place["within"]) if item in defined[other_title] and item != own_id)
+            innermost = next(items, None)
+            incoming_links.append({"id": innermost, **place} if innermost is not None else place)
+        spend(PLACE_WORK)
+        found = incoming_links + outgoing_links.get(own_id, [])
+        links.append({"id": own_id, "kind": entry["kind"], **own_places[0], "links": found})
     return links
 
 
@@ -136,39 +125,26 @@ def _in(title: str, places: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     return [place for place in places if place["document"] == title]
 
 
-def _with_inner_item(place: dict[str, Any], known: set[str], own_id: str) -> dict[str, Any]:
-    """Return the place with the id of the innermost item that contains it, ignoring the item of `own_id`.
-
-    Only items whose ids are in `known` count. Without such an item, return the place as it is.
-    """
-    inner = next((item for item in reversed(place["within"]) if item in known and item != own_id), None)
-    return {"id": inner, **place} if inner is not None else place
-
-
-# mentions
-
-
 def _mentions(
-    document: TitledText, kinds: Mapping[str, list[str]], defining_documents: Mapping[str, set[str]], words: list[str]
+    document: TitledText, kinds: Mapping[str, list[str]], defining_titles: Mapping[str, set[str]], words: list[str]
 ) -> Iterator[_Mention]:
-    hits = [
-        hit for hit in find_occurrences(document.text, kinds, ignore_case=False) if _is_whole(document.text, *hit[:2])
+    placed = [
+        (*document.position(offset), name, kind)
+        for offset, name, kind in find_occurrences(document.text, kinds, ignore_case=False)
+        if "\n" not in name and _is_whole(document.text, offset, name)
     ]
-    placed = [(*document.position(offset), name, kind) for offset, name, kind in hits if "\n" not in name]
     for at, (line, column, name, kind) in enumerate(placed):
         spend(MENTION_WORK)
         end, text = column + len(name), document.lines[line]
         follower = placed[at + 1] if at + 1 < len(placed) and placed[at + 1][0] == line else None
         further = list(_expand_range(name, text, end, words))
         form, depth = None, 0
+        between = text[end : follower[1]] if follower is not None and follower[3] == kind else None
         enumerated = bool(further) or (
-            follower is not None and follower[3] == kind and _is_enumeration(text[end : follower[1]])
+            between is not None and len(between) <= MAX_ENUMERATION_GAP and _ENUMERATED.fullmatch(between) is not None
         )
-        if (
-            not enumerated
-            and not document.fenced[line]
-            and document.title in defining_documents.get(kind, {document.title})
-        ):
+        may_define = document.title in defining_titles.get(kind, {document.title})
+        if not enumerated and not document.fenced[line] and may_define:
             form, depth = _form(text, column, end)
         yield _Mention(line, column, end, name, kind, form, depth)
         for other in further:
@@ -190,10 +166,6 @@ def _is_whole(text: str, start: int, name: str) -> bool:
     return True
 
 
-def _is_enumeration(between: str) -> bool:
-    return len(between) <= MAX_ENUMERATION_GAP and _ENUMERATED.fullmatch(between) is not None
-
-
 def _split_number(name: str) -> tuple[str, str]:
     """Split an id into its prefix and its trailing number, which is empty if the id does not end with a number."""
     match = _NUMBERED.fullmatch(name)
@@ -208,7 +180,9 @@ def _expand_range(name: str, line: str, end: int, words: list[str]) -> Iterator[
     joint = "|".join(["[–—…]", r"\.\.\.?", "-", *(rf"[ ]{re.escape(word)}[ ]" for word in words)])
     span = re.compile(rf"[*_`]*[ ]?(?:{joint})[ ]?[*_`]*(?P<prefix>{re.escape(prefix)})?(?P<last>\d+)(?!\w|\.\d)")
     while True:
-        if (match := span.match(line, end)) is not None and _is_range(match, prefix):
+        match = span.match(line, end)
+        # if the prefix does not end in a letter, a number after a hyphen belongs to the id
+        if match and (match["prefix"] or prefix[-1:].isalpha() or not match[0].strip("*_` ").startswith("-")):
             first, last = int(number[-9:]), int(match["last"][-9:])
             if first < last:
                 numbers = range(first + 1, last + 1) if last - first <= MAX_RANGE_IDS else (last,)
@@ -219,12 +193,6 @@ def _expand_range(name: str, line: str, end: int, words: list[str]) -> Iterator[
         number = match[1] or match[2]
         yield f"{prefix}{number}"
         end = match.end()
-
-
-def _is_range(match: re.Match[str], prefix: str) -> bool:
-    """Whether a match is a range. If the prefix does not end in a letter, a number after a hyphen belongs to the id."""
-    joint = match[0].strip("*_` ")
-    return not joint.startswith("-") or bool(match["prefix"]) or prefix[-1:].isalpha()
 
 
 def _form(line: str, column: int, end: int) -> tuple[Form | None, int]:
@@ -242,9 +210,6 @@ def _form(line: str, column: int, end: int) -> tuple[Form | None, int]:
     bold = "**" in lead["marks"] or "__" in lead["marks"]
     is_defined = bold or lead["label"] or _BEFORE_A_COLON.match(line, end)
     return ("paragraph", margin) if is_defined else (None, 0)
-
-
-# items
 
 
 def _enclosing_items(document: TitledText, mentions: list[_Mention]) -> list[list[str]]:
@@ -280,18 +245,3 @@ def _continues_item(item: _Mention, line: str, after_blank: bool, new: _Mention 
     margin = _MARGIN.match(line)
     is_out = margin is not None and len(margin[0].expandtabs(4)) <= item.depth and bool(line.strip())
     return not is_out or (not after_blank and _BULLET.match(line) is None)
-
-
-# arguments
-
-
-def _defining_documents(where: Any) -> dict[str, set[str]]:
-    if where is None or isinstance(where, Absent):
-        return {}
-    if not isinstance(where, Mapping):
-        raise TemplateError(f"`where` must be a mapping from kind to document, not {kind_of(where)}")
-    return {kind: {to_text(title) for title in _as_list(titles)} for kind, titles in where.items()}
-
-
-def _as_list(value: Any) -> list[Any]:
-    return [value] if isinstance(value, str) else to_list(value)

@@ -13,9 +13,10 @@ from jinja2 import nodes
 from jinja2.exceptions import UndefinedError
 
 from skillrun.syntax.diagnostics import allowed_hint, did_you_mean
-from skillrun.templates.absent import ABSENT, Absent
 from skillrun.templates.limits import RenderBudget, TemplateError
 from skillrun.templates.values import (
+    ABSENT,
+    Absent,
     compare,
     compute,
     join_texts,
@@ -101,13 +102,11 @@ def _if(node: nodes.If, bindings: Bindings, out: list[str]) -> None:
 
 def _for(node: nodes.For, bindings: Bindings, out: list[str]) -> None:
     items = to_list(evaluate(node.iter, bindings))
-    if node.test is not None:
-        items = [
-            element for element in items if evaluate(node.test, _set(node.target, element, bindings.nested_scope()))
-        ]
+    if (test := node.test) is not None:
+        items = [item for item in items if evaluate(test, _set(node.target, item, bindings.nested_scope()))]
     count = len(items)
-    for at, element in enumerate(items):
-        inner = _set(node.target, element, bindings.nested_scope())
+    for at, item in enumerate(items):
+        inner = _set(node.target, item, bindings.nested_scope())
         positions = (at + 1, at, count - at, count - at - 1, at == 0, at == count - 1, count)
         inner.local_names["loop"] = dict(zip(LOOP_FIELDS, positions, strict=True))
         _statements(node.body, inner, out)
@@ -116,10 +115,6 @@ def _for(node: nodes.For, bindings: Bindings, out: list[str]) -> None:
 
 
 LOOP_FIELDS: Final = ("index", "index0", "revindex", "revindex0", "first", "last", "length")
-
-
-def _assign(node: nodes.Assign, bindings: Bindings, _out: list[str]) -> None:
-    _set(node.target, evaluate(node.node, bindings), bindings)
 
 
 def _assign_block(node: nodes.AssignBlock, bindings: Bindings, _out: list[str]) -> None:
@@ -147,11 +142,9 @@ def _set(target: nodes.Node, value: Any, bindings: Bindings) -> Bindings:
 
 
 def _name(node: nodes.Name, bindings: Bindings) -> Any:
-    value = (
-        bindings.local_names[node.name]
-        if node.name in bindings.local_names
-        else lookup_name(bindings.names, node.name, _UNKNOWN)
-    )
+    if node.name in bindings.local_names:
+        return bindings.local_names[node.name]
+    value = lookup_name(bindings.names, node.name, _UNKNOWN)
     if value is _UNKNOWN:
         hint = did_you_mean(node.name, bindings.names) or allowed_hint(bindings.names)
         raise TemplateError(f"unknown name `{node.name}`", hint, node.lineno, "unknown-name")
@@ -161,15 +154,12 @@ def _name(node: nodes.Name, bindings: Bindings) -> Any:
 _UNKNOWN: Final = object()
 
 
-def _attribute(node: nodes.Getattr, bindings: Bindings) -> Any:
-    owner = evaluate(node.node, bindings)
-    return Absent(expression_text(node), owner.gap) if isinstance(owner, Absent) else lookup_name(owner, node.attr)
-
-
-def _item(node: nodes.Getitem, bindings: Bindings) -> Any:
+def _lookup(node: nodes.Getattr | nodes.Getitem, bindings: Bindings) -> Any:
     owner = evaluate(node.node, bindings)
     if isinstance(owner, Absent):
         return Absent(expression_text(node), owner.gap)
+    if isinstance(node, nodes.Getattr):
+        return lookup_name(owner, node.attr)
     if isinstance(node.arg, nodes.Slice):
         bounds = (node.arg.start, node.arg.stop, node.arg.step)
         return slice_value(owner, *(None if bound is None else evaluate(bound, bindings) for bound in bounds))
@@ -200,26 +190,24 @@ def _comparison(node: nodes.Compare, bindings: Bindings) -> bool:
     return True
 
 
-def _binary(node: nodes.BinExpr, bindings: Bindings) -> Any:
-    return compute(node.operator, evaluate(node.left, bindings), evaluate(node.right, bindings))
-
-
-def _evaluate_sign(node: nodes.UnaryExpr, bindings: Bindings) -> Any:
+def _arithmetic(node: nodes.BinExpr | nodes.UnaryExpr, bindings: Bindings) -> Any:
+    if isinstance(node, nodes.BinExpr):
+        return compute(node.operator, evaluate(node.left, bindings), evaluate(node.right, bindings))
     operand = to_number(evaluate(node.node, bindings))
     return -operand if node.operator == "-" else operand
 
 
-def _evaluate_arguments(
-    node: nodes.Call | nodes.Filter | nodes.Test, bindings: Bindings
-) -> tuple[list[Any], dict[str, Any]]:
+def _call(node: nodes.Call | nodes.Filter | nodes.Test, bindings: Bindings) -> Any:
+    """Call a function, filter or test. The value before a filter or test is its first argument."""
+    subject: list[Any] = []
+    if not isinstance(node, nodes.Call):
+        subject = [bindings.block if node.node is None else evaluate(node.node, bindings)]
     options = {str(argument.key): evaluate(argument.value, bindings) for argument in node.kwargs}
-    return [evaluate(argument, bindings) for argument in node.args], options
-
-
-def _call(node: nodes.Call, bindings: Bindings) -> Any:
-    arguments, options = _evaluate_arguments(node, bindings)
-    name = node.node.name  # type: ignore[attr-defined]
-    if name in FUNCTIONS:
+    arguments = subject + [evaluate(argument, bindings) for argument in node.args]
+    if isinstance(node, nodes.Test):
+        return apply_test(node.name, *arguments)
+    name = node.node.name if isinstance(node, nodes.Call) else node.name  # type: ignore[attr-defined]
+    if isinstance(node, nodes.Filter) or name in FUNCTIONS:
         return apply(name, *arguments, **options)
     function = bindings.names.get(name)
     if not callable(function):
@@ -230,21 +218,11 @@ def _call(node: nodes.Call, bindings: Bindings) -> Any:
         raise TemplateError(str(error), "give it a `default`") from None
 
 
-def _filter(node: nodes.Filter, bindings: Bindings) -> Any:
-    subject = bindings.block if node.node is None else evaluate(node.node, bindings)
-    arguments, options = _evaluate_arguments(node, bindings)
-    return apply(node.name, subject, *arguments, **options)
-
-
-def _test(node: nodes.Test, bindings: Bindings) -> bool:
-    return apply_test(node.name, evaluate(node.node, bindings), *_evaluate_arguments(node, bindings)[0])
-
-
-STATEMENTS: Final[dict[type[nodes.Node], Callable[[Any, Bindings, list[str]], None]]] = {
+STATEMENTS: Final[dict[type[nodes.Node], Callable[[Any, Bindings, list[str]], object]]] = {
     nodes.Output: _output,
     nodes.If: _if,
     nodes.For: _for,
-    nodes.Assign: _assign,
+    nodes.Assign: lambda node, bindings, _: _set(node.target, evaluate(node.node, bindings), bindings),
     nodes.AssignBlock: _assign_block,
 }
 EXPRESSIONS: Final[dict[type[nodes.Node], Callable[[Any, Bindings], Any]]] = {
@@ -253,19 +231,17 @@ EXPRESSIONS: Final[dict[type[nodes.Node], Callable[[Any, Bindings], Any]]] = {
     nodes.List: lambda node, bindings: [evaluate(item, bindings) for item in node.items],
     nodes.Tuple: lambda node, bindings: [evaluate(item, bindings) for item in node.items],
     nodes.Dict: _pairs,
-    nodes.Getattr: _attribute,
-    nodes.Getitem: _item,
+    nodes.Getattr: _lookup,
+    nodes.Getitem: _lookup,
     nodes.And: lambda node, bindings: evaluate(node.left, bindings) and evaluate(node.right, bindings),
     nodes.Or: lambda node, bindings: evaluate(node.left, bindings) or evaluate(node.right, bindings),
     nodes.Not: lambda node, bindings: not evaluate(node.node, bindings),
     nodes.CondExpr: _choice,
     nodes.Compare: _comparison,
     nodes.Concat: lambda node, bindings: join_texts([evaluate(part, bindings) for part in node.nodes]),
-    **dict.fromkeys((nodes.Add, nodes.Sub, nodes.Mul, nodes.Div, nodes.FloorDiv, nodes.Mod), _binary),
-    **dict.fromkeys((nodes.Neg, nodes.Pos), _evaluate_sign),
-    nodes.Call: _call,
-    nodes.Filter: _filter,
-    nodes.Test: _test,
+    **dict.fromkeys((nodes.Add, nodes.Sub, nodes.Mul, nodes.Div, nodes.FloorDiv, nodes.Mod), _arithmetic),
+    **dict.fromkeys((nodes.Neg, nodes.Pos), _arithmetic),
+    **dict.fromkeys((nodes.Call, nodes.Filter, nodes.Test), _call),
 }
 
 

@@ -93,11 +93,6 @@ def spend_on_values(*values: Any) -> None:
             waiting += part.values()
 
 
-def spend_on_comparison(left: str, right: str) -> None:
-    """Charge for comparing two texts, which costs a fraction of `handling_cost`."""
-    spend(min(len(left), len(right)) >> 10)
-
-
 def spend_on_text(characters: int) -> None:
     """Charge for a text that is about to be built. Raises TemplateError if the text would be too long."""
     current = _budget.get()

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any, Final
 
-from skillrun.templates.document_search import MENTION_WORK, read_documents
+from skillrun.templates.document_search import MENTION_WORK, to_documents
 from skillrun.templates.limits import spend
 
 MOST_DIGITS: Final = 15
@@ -33,39 +32,25 @@ _QUOTES: Final = tuple("\"'‘’“”„«»")
 _LETTERS: Final = re.compile(r"[^\W_]*")
 
 
-@dataclass
-class _Number:
-    value: int | float
-    unit: str
-    cited: list[dict[str, Any]] = field(default_factory=list)
-
-    @property
-    def number(self) -> str:
-        """The amount in a normalized form: `1000 rows` for `1,000 rows`, `10 MB` for `10MB`."""
-        plain = f"{self.value:.15g}" if isinstance(self.value, float) else str(self.value)
-        return f"{plain} {self.unit}".rstrip()
-
-
 def numbers_in(documents: Any, code: Any = False) -> list[dict[str, Any]]:
     """Return a record for each amount in the documents, in order of appearance.
 
     The unit of an amount is the word after the number. Code fences are only searched with `code`.
     """
-    numbers: dict[str, _Number] = {}
-    for document in read_documents(documents):
+    amounts: dict[str, dict[str, Any]] = {}
+    for document in to_documents(documents):
         for at, line in enumerate(document.lines):
             if document.fenced[at] and not code:
                 continue
             seen: set[str] = set()
             for column, value, unit in _amounts(line):
-                amount = _Number(value, unit)
-                if amount.number not in seen:
-                    seen.add(amount.number)
-                    numbers.setdefault(amount.number, amount).cited.append(document.place_record(at, column))
-    return [
-        {"number": name, "value": amount.value, "unit": amount.unit, "cited": amount.cited}
-        for name, amount in numbers.items()
-    ]
+                plain = f"{value:.15g}" if isinstance(value, float) else str(value)
+                number = f"{plain} {unit}".rstrip()  # `1000 rows` for `1,000 rows`, `10 MB` for `10MB`
+                if number not in seen:
+                    seen.add(number)
+                    amount = amounts.setdefault(number, {"number": number, "value": value, "unit": unit, "cited": []})
+                    amount["cited"].append(document.place_record(at, column))
+    return list(amounts.values())
 
 
 def _amounts(line: str) -> Iterator[tuple[int, int | float, str]]:
@@ -87,11 +72,14 @@ def _amounts(line: str) -> Iterator[tuple[int, int | float, str]]:
         value: int | float = float(digits + match["fraction"]) if match["fraction"] else int(digits)
         if isinstance(value, float) and value.is_integer():
             value = int(value)
-        yield column, -value if _is_negative(line, column) else value, _unit(line, end)
-
-
-def _is_negative(line: str, column: int) -> bool:
-    return line[column - 1 : column] in ("-", "−") and line[max(column - 2, 0) : column - 1] in ("", " ", "(", "`", "|")
+        is_negative = line[column - 1 : column] in ("-", "−")
+        if is_negative and line[max(column - 2, 0) : column - 1] in ("", " ", "(", "`", "|"):
+            value = -value
+        unit, unit_end = "", end
+        if named := _UNIT.match(line, end):
+            unit, unit_end = named["glued"] or named["word"], named.end()
+        rate = _RATE.match(line, unit_end) if unit else None
+        yield column, value, unit + rate[0] if rate else unit
 
 
 def _is_amount(line: str, match: re.Match[str]) -> bool:
@@ -105,41 +93,13 @@ def _is_amount(line: str, match: re.Match[str]) -> bool:
         return False  # AC-2, U+1, cli.py:3, 12:30
     if last and last in "[%" and before[:1].isalnum() and len(before) == 2:  # x[3], a%3f
         return False
-    if first == "_" or (first == ":" and following[1:].isdigit()) or _is_quoted(line, column, end):
+    letters = _LETTERS.match(line, end)
+    glued = letters[0] if letters else ""
+    is_quoted = last in _QUOTES and line[end + len(glued) : end + len(glued) + 1] in _QUOTES
+    if first == "_" or (first == ":" and following[1:].isdigit()) or is_quoted:
         return False
-    if _has_attached_letters(line, end) or (last == "/" and _is_in_path(line, column)):
+    if glued and (len(glued) > 4 or not glued.isalpha()):  # more than a unit: 0x1f, 1a2b, 3rd-party
         return False
+    if last == "/" and any(each.isalpha() for each in line[line.rfind(" ", max(0, column - 100), column) + 1 : column]):
+        return False  # in a path
     return not (match["fraction"] and _NAME.search(line, max(0, column - 40), column))  # SQLite 3.46
-
-
-def _is_quoted(line: str, column: int, end: int) -> bool:
-    """Whether the number is quoted, as in `'1'`, possibly with letters after it inside the quotes."""
-    if line[max(column - 1, 0) : column] not in _QUOTES or column == 0:
-        return False
-    after = end + len(_attached_letters(line, end))
-    return line[after : after + 1] in _QUOTES
-
-
-def _has_attached_letters(line: str, end: int) -> bool:
-    """Whether the characters attached to the number are more than a unit: `0x1f`, `1a2b`, `3rd-party`."""
-    glued = _attached_letters(line, end)
-    return bool(glued) and (len(glued) > 4 or not glued.isalpha())
-
-
-def _attached_letters(line: str, end: int) -> str:
-    match = _LETTERS.match(line, end)
-    return match[0] if match else ""
-
-
-def _is_in_path(line: str, column: int) -> bool:
-    begin = line.rfind(" ", max(0, column - 100), column) + 1
-    return any(each.isalpha() for each in line[begin:column])
-
-
-def _unit(line: str, end: int) -> str:
-    match = _UNIT.match(line, end)
-    if match is None:
-        return ""
-    unit = match["glued"] or match["word"]
-    rate = _RATE.match(line, match.end())
-    return unit + rate[0] if rate else unit

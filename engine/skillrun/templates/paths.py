@@ -7,16 +7,15 @@ determines whether a path exists.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, Final
 
 from skillrun.templates.document_search import (
     MENTION_WORK,
-    TitledText,
     find_occurrences,
     named_patterns,
-    read_documents,
+    to_documents,
 )
 from skillrun.templates.limits import spend
 
@@ -43,17 +42,6 @@ class _Mention:
     lines: tuple[int, int] | None = None
 
 
-@dataclass
-class _Path:
-    new: bool = False
-    lines: dict[tuple[int, int], None] = field(default_factory=dict)
-    cited: list[dict[str, Any]] = field(default_factory=list)
-
-    def to_record(self, path: str) -> dict[str, Any]:
-        lines = [{"first": first, "last": last} for first, last in self.lines]
-        return {"path": path, "new": self.new, "lines": lines, "cited": self.cited}
-
-
 def paths_in(documents: Any, new: Any = ()) -> list[dict[str, Any]]:
     """Return a record for each path, in order of appearance.
 
@@ -61,9 +49,12 @@ def paths_in(documents: Any, new: Any = ()) -> list[dict[str, Any]]:
     its mentions is marked.
     """
     marks = named_patterns(new)
-    paths: dict[str, _Path] = {}
-    for document in read_documents(documents):
-        marked = _mark_columns(document, marks)
+    paths: dict[str, dict[str, Any]] = {}
+    for document in to_documents(documents):
+        marked: dict[int, list[int]] = {}  # the columns at which marks start, keyed by line
+        for offset, _, _ in find_occurrences(document.text, marks):
+            mark_line, mark_column = document.position(offset)
+            marked.setdefault(mark_line, []).append(mark_column)
         in_marked_list = False  # a list introduced by a line with a mark and a final colon
         for at, line in enumerate(document.lines):
             mentions = list(_mentions(line)) if "/" in line else []
@@ -71,32 +62,18 @@ def paths_in(documents: Any, new: Any = ()) -> list[dict[str, Any]]:
             if line.strip():
                 opens = bool(marks_on_line) and not mentions and line.rstrip(" *_").endswith(":")
                 in_marked_list = opens or (in_marked_list and _BULLET.match(line) is not None)
-            new_paths = {mentions[index].path for index in _find_new_paths(line, mentions, marks_on_line)}
-            for path, start in _first_columns(mentions).items():
-                known = paths.setdefault(path, _Path())
-                known.new = known.new or in_marked_list or path in new_paths
-                known.cited.append(document.place_record(at, start))
-            for mention in mentions:
-                if mention.lines:
-                    paths[mention.path].lines[mention.lines] = None
-    return [entry.to_record(path) for path, entry in paths.items()]
-
-
-def _first_columns(mentions: Iterable[_Mention]) -> dict[str, int]:
-    """Return the column of each path's first mention."""
-    starts: dict[str, int] = {}
-    for mention in mentions:
-        starts.setdefault(mention.path, mention.start)
-    return starts
-
-
-def _mark_columns(document: TitledText, marks: dict[str, list[str]]) -> dict[int, list[int]]:
-    """Return lists of the columns at which marks start, keyed by line."""
-    columns: dict[int, list[int]] = {}
-    for offset, _, _ in find_occurrences(document.text, marks):
-        line, column = document.position(offset)
-        columns.setdefault(line, []).append(column)
-    return columns
+            new_mentions = _find_new_paths(line, mentions, marks_on_line)
+            seen: set[str] = set()
+            for index, mention in enumerate(mentions):
+                record = paths.setdefault(mention.path, {"path": mention.path, "new": False, "lines": [], "cited": []})
+                record["new"] = record["new"] or in_marked_list or index in new_mentions
+                if mention.path not in seen:
+                    seen.add(mention.path)
+                    record["cited"].append(document.place_record(at, mention.start))
+                lines = {"first": mention.lines[0], "last": mention.lines[1]} if mention.lines else None
+                if lines and lines not in record["lines"]:
+                    record["lines"].append(lines)
+    return list(paths.values())
 
 
 def _mentions(line: str) -> Iterator[_Mention]:
@@ -112,15 +89,9 @@ def _mentions(line: str) -> Iterator[_Mention]:
         path = path.lstrip("*_").removeprefix("./")
         spend(MENTION_WORK)
         if _is_path(path, quoted):
-            yield _Mention(path, start, end, _lines(word[0]))
-
-
-def _lines(word: str) -> tuple[int, int] | None:
-    """Return the line range written after a path as `:12`, `:12-40` or `#L12-L40`, with the lower number first."""
-    if (named := _LINES.search(word)) is None:
-        return None
-    first, last = int(named[1]), int(named[2] or named[1])
-    return (min(first, last), max(first, last)) if first and last else None
+            named = _LINES.search(word[0])  # `:12`, `:12-40` or `#L12-L40`
+            first, last = sorted((int(named[1]), int(named[2] or named[1]))) if named else (0, 0)
+            yield _Mention(path, start, end, (first, last) if first else None)
 
 
 def _is_path(path: str, quoted: bool) -> bool:
@@ -151,54 +122,34 @@ def _find_new_paths(line: str, mentions: list[_Mention], marks: list[int]) -> se
     """
     spend(len(marks) * (len(mentions) + (len(line) >> 6)) if mentions else 0)
     columns = [column for column in marks if not any(path.start <= column < path.end for path in mentions)]
-    groups = _groups(line, mentions, columns)
-    marked: set[int] = set()
-    for column in columns:
-        group = _select_group(line, mentions, groups, column)
-        marked.update(group or ())
-    return marked
-
-
-def _groups(line: str, mentions: list[_Mention], marks: list[int]) -> list[list[int]]:
     groups: list[list[int]] = []
     for at, mention in enumerate(mentions):
         end = mentions[at - 1].end if at else 0
         between = line[end : mention.start]
         joined = at > 0 and len(between) < 20 and _JOINED.fullmatch(between) is not None
-        if joined and not any(end <= mark < mention.start for mark in marks):
+        if joined and not any(end <= column < mention.start for column in columns):
             groups[-1].append(at)
         else:
             groups.append([at])
-    return groups
+    return {at for column in columns for at in _select_group(line, mentions, groups, column)}
 
 
-def _select_group(line: str, mentions: list[_Mention], groups: list[list[int]], column: int) -> list[int] | None:
-    """Return the group of paths that a mark applies to, or None if no group on the line belongs to the mark.
+def _select_group(line: str, mentions: list[_Mention], groups: list[list[int]], column: int) -> list[int]:
+    """Return the group of paths that a mark applies to. It is empty if no group on the line belongs to the mark.
 
     If there is a comma between the preceding and the following group, the mark applies to the group on its own side of
     the comma. Without a comma, the mark applies to the following group if a word separates it from the preceding group,
     and to the preceding group if not.
     """
-    preceding = next((group for group in reversed(groups) if mentions[group[-1]].end <= column), None)
-    following = next((group for group in groups if mentions[group[0]].start > column), None)
-    if preceding is not None and following is not None:
-        end, start = mentions[preceding[-1]].end, mentions[following[0]].start
-        comma = _comma(line, end, start)
-        if comma is None:
-            return following if any(each.isalnum() for each in line[end:column]) else preceding
-        return preceding if column < comma else following
-    if preceding is not None:
-        return None if _SENTENCE.search(line, mentions[preceding[-1]].end, column) else preceding
-    if following is not None:
-        return None if _SENTENCE.search(line, column, mentions[following[0]].start) else following
-    return None
-
-
-def _comma(line: str, start: int, end: int) -> int | None:
-    """Return the column of the first comma, or similar mark, that is between two columns and outside brackets."""
-    depth = 0
-    for at in range(start, end):
+    preceding = next((group for group in reversed(groups) if mentions[group[-1]].end <= column), [])
+    following = next((group for group in groups if mentions[group[0]].start > column), [])
+    end = mentions[preceding[-1]].end if preceding else column
+    start = mentions[following[0]].start if following else column
+    if not preceding or not following:
+        return [] if _SENTENCE.search(line, end, start) else preceding or following
+    depth = 0  # of brackets, in which commas do not count
+    for at in range(end, start):
         depth += (line[at] in "([") - (line[at] in ")]")
         if depth <= 0 and line[at] in ",;.|" and line[at + 1 : at + 2].isspace():
-            return at
-    return None
+            return preceding if column < at else following
+    return following if any(each.isalnum() for each in line[end:column]) else preceding

@@ -1,19 +1,110 @@
-"""Rules that infer the result type of a filter or function from the types of its arguments.
+"""The types of the records that functions and steps return, and the rules that infer the result type of a built-in.
 
-A built-in has such a rule, or just a type if its result type is always the same.
+A built-in has such a rule, or just a type if its result type is always the same. A rule takes the types of the
+arguments; the first argument of a filter is the filtered value.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Protocol
 
 from jinja2 import nodes
 
-from skillrun.syntax.diagnostics import allowed_hint
-from skillrun.templates.builtin import InferenceContext, Rule
-from skillrun.templates.records import MODEL, REPLY
-from skillrun.templates.tests import SIGNS
-from skillrun.types.types import ANY, NUMBER, TEXT, Type, list_of, map_of, merge_types, record
+from skillrun.syntax.diagnostics import Severity, allowed_hint
+from skillrun.templates.filters import SIGNS
+from skillrun.types.types import (
+    ANY,
+    BOOLEAN,
+    NUMBER,
+    TEXT,
+    Facts,
+    Type,
+    list_of,
+    map_of,
+    merge_types,
+    record,
+)
+
+STATUSES: Final = ("success", "error", "timeout", "truncated", "refused", "parse_error", "empty")
+FAILURES: Final = (
+    *STATUSES[1:], "auth", "not_found", "rate_limit", "overloaded", "connection", "invalid_request", "too_long",
+    "other", "failed",
+)  # fmt: skip
+"""The kinds of failures: first those of replies, then those of calls, then any other."""
+_STATUS: Final = TEXT._replace(values=STATUSES)
+_KIND: Final = TEXT._replace(values=FAILURES)
+READ_LINES: Final = record({"path": TEXT, "from": NUMBER, "lines": NUMBER}, "the lines read")
+_DROPPED: Final = {"path": TEXT, "reason": TEXT, "text": TEXT}
+DROPPED: Final = record({"member": TEXT, **_DROPPED}, "the dropped item")
+REPLY: Final = record(
+    {
+        "member": TEXT, "status": _STATUS, "text": TEXT.maybe(), "data": ANY.maybe(),
+        "reason": TEXT.maybe(), "kind": _KIND.maybe(), "reads": list_of(READ_LINES),
+        "dropped": list_of(record(_DROPPED, "the dropped item")), "record": ANY.maybe(), "points": ANY.maybe(),
+    },
+    "the reply",
+)  # fmt: skip
+QUESTION: Final = record(
+    {
+        "id": TEXT, "text": TEXT, "choices": list_of(ANY).maybe(), "multiple": BOOLEAN.maybe(), "priority": ANY.maybe(),
+        "section": TEXT.maybe(), "notes": ANY.maybe(), "default": ANY.maybe(), "group": TEXT.maybe(),
+        "recommended": TEXT.maybe(), "depends": TEXT.maybe(),
+    },
+    "the question",
+)  # fmt: skip
+ANSWER: Final[Mapping[str, Type]] = {
+    "id": TEXT, "asked_at": TEXT, "confidence": TEXT.maybe(), "comment": TEXT.maybe(), "round": NUMBER,
+    "answered_by": TEXT._replace(values=("person", "prepared", "default")).maybe(),
+}  # fmt: skip
+_LEVEL: Final = TEXT._replace(values=("high", "medium", "low"))
+FAILURE: Final = record({"kind": _KIND, "reason": TEXT, "text": TEXT.maybe(), "replies": list_of(REPLY)}, "the failure")
+"""The failure of a step, which the step's `otherwise` can read."""
+CONVERGENCE: Final = record(
+    {"score": NUMBER, "ratio": ANY, "stability": NUMBER, "level": _LEVEL, "agree": NUMBER, "disagree": NUMBER},
+    "the convergence",
+)
+AMENDED: Final = record({"text": TEXT, "made": list_of(ANY), "missed": list_of(ANY)}, "the amended text")
+MODEL: Final = record(
+    {"name": TEXT, "id": TEXT, "provider": TEXT, "model": TEXT, "window": NUMBER, "tools": BOOLEAN}, "the model"
+)
+NEWS: Final = record({"member": TEXT, "status": _STATUS, "new": list_of(ANY), "alike": map_of(NUMBER)}, "the new items")
+_PLACE: Final = {"document": TEXT, "line": NUMBER, "text": TEXT}
+_LINES: Final = list_of(record({"first": NUMBER, "last": NUMBER}, "the lines"))
+_CITED: Final = list_of(record(_PLACE, "the place"))
+_WITHIN: Final = {**_PLACE, "within": list_of(TEXT)}
+_PLACES: Final = list_of(record(_WITHIN, "the place"))
+HIT: Final = record({"kind": TEXT, "hit": TEXT, **_PLACE}, "the hit")
+ID: Final = record({"id": TEXT, "kind": TEXT, "defined": _PLACES, "cited": _PLACES}, "the id")
+LINKED: Final = record(
+    {"id": TEXT, "kind": TEXT, **_WITHIN, "links": list_of(record({"id": TEXT.maybe(), **_WITHIN}, "the link"))},
+    "the id",
+)
+PATH: Final = record({"path": TEXT, "new": BOOLEAN, "lines": _LINES, "cited": _CITED}, "the path")
+AMOUNT: Final = record({"number": TEXT, "value": NUMBER, "unit": TEXT, "cited": _CITED}, "the number")
+
+
+class InferenceContext(Protocol):
+    """The methods of the checker's type inference that rules call."""
+
+    def infer(self, node: nodes.Node) -> Type: ...
+
+    def infer_filter_result(self, node: nodes.Filter, types: list[Type]) -> Type: ...
+
+    def infer_attribute(self, node: nodes.Node, items: Type, path: str) -> Type: ...
+
+    def report_comparison(self, node: nodes.Node, left: Type, sign: str, right: Type, name: str) -> None: ...
+
+    def non_empty_facts(self, node: nodes.Node) -> Facts: ...
+
+    def is_known_non_empty(self, node: nodes.Node) -> bool: ...
+
+    def report(
+        self, node: nodes.Node, code: str, message: str, hint: str = "", severity: Severity = "error"
+    ) -> None: ...
+
+
+Rule = Callable[[InferenceContext, nodes.Call | nodes.Filter, list[Type]], Type]
 
 
 def constant_value(node: nodes.Node | None) -> Any:
@@ -53,21 +144,17 @@ def map_result(context: InferenceContext, node: nodes.Call | nodes.Filter, types
     """Infer the result of `map`: a list with a field of each item, or with a filter's result for each item."""
     attribute, name = keyword_value(node, "attribute"), constant_value(_argument(node, 0))
     item = types[0].item or ANY
-    each = ANY
-    if isinstance(name, str):
-        each = _filter_result(context, node, name, [item, *types[2:]])
+    result = ANY
+    if isinstance(name, str) and item.kind == "list" and name in item.fields:
+        result = item.fields[name]  # `first` and `last` of a pair
+    elif isinstance(name, str):
+        call = nodes.Filter(node.node, name, node.args[1:], node.kwargs, None, None, lineno=node.lineno)
+        result = context.infer_filter_result(call, [item, *types[2:]])
+        if item.unless is None:
+            result = result.present()  # the result for a present item is never absent
     elif isinstance(attribute, str):
-        each = context.infer_attribute(node, types[0], attribute)
-    return list_of(each, filled=_is_filled(types[0]))
-
-
-def _filter_result(context: InferenceContext, node: nodes.Call | nodes.Filter, name: str, types: list[Type]) -> Type:
-    """Return the type of a filter's result for one item. The result for a present item is never absent."""
-    if types[0].kind == "list" and name in types[0].fields:
-        return types[0].fields[name]  # `first` and `last` of a pair
-    each = nodes.Filter(node.node, name, node.args[1:], node.kwargs, None, None, lineno=node.lineno)
-    result = context.infer_filter_result(each, types)
-    return result.present() if types[0].unless is None else result
+        result = context.infer_attribute(node, types[0], attribute)
+    return list_of(result, filled=_is_filled(types[0]))
 
 
 def top_result(context: InferenceContext, node: nodes.Call | nodes.Filter, types: list[Type]) -> Type:
@@ -97,13 +184,10 @@ def select_result(context: InferenceContext, node: nodes.Call | nodes.Filter, ty
 def end_item_result(context: InferenceContext, node: nodes.Call | nodes.Filter, types: list[Type]) -> Type:
     """Infer the result of `first`, `last`, `min` and `max`: an item, which is absent if the list is empty."""
     item = _as_list_type(types[0]).item or ANY
-    source = node.node
-    assert source is not None
-    return (
-        item
-        if _is_filled(types[0]) or context.is_known_non_empty(source)
-        else item.maybe(context.non_empty_facts(source))
-    )
+    assert node.node is not None
+    if _is_filled(types[0]) or context.is_known_non_empty(node.node):
+        return item
+    return item.maybe(context.non_empty_facts(node.node))
 
 
 def sum_result(context: InferenceContext, node: nodes.Call | nodes.Filter, types: list[Type]) -> Type:
@@ -137,9 +221,8 @@ def plus_result(context: InferenceContext, node: nodes.Call | nodes.Filter, type
     """Infer the result of `plus`: a record with additional fields, or a list of such records."""
     inner = (types[0].item or ANY) if types[0].kind == "list" else types[0]
     more = {str(argument.key): context.infer(argument.value) for argument in node.kwargs}
-    return _match_input_shape(
-        types[0], record({**inner.fields, **more}, inner.label) if inner.kind == "record" else ANY
-    )
+    result = record({**inner.fields, **more}, inner.label) if inner.kind == "record" else ANY
+    return _match_input_shape(types[0], result)
 
 
 def zip_result(context: InferenceContext, node: nodes.Call | nodes.Filter, _: list[Type]) -> Type:
@@ -165,24 +248,25 @@ def default_result(_: InferenceContext, __: nodes.Node, types: list[Type]) -> Ty
 
 def unique_result(context: InferenceContext, node: nodes.Call | nodes.Filter, types: list[Type]) -> Type:
     """Infer the result of `unique`: a list of the same type. Report an invalid `keep`."""
-    keep = keyword_value(node, "keep")
-    if keep not in (None, "first", "last"):
-        context.report(node, "arguments", f"`keep` is `{keep}`", allowed_hint(("first", "last")))
+    _check_option(context, node, "keep", "first", "last")
     return same_items(context, node, types)
 
 
 def pairs_result(context: InferenceContext, node: nodes.Call | nodes.Filter, types: list[Type]) -> Type:
     """Infer the result of `items` and `dictsort`: a list of pairs of key and value. Report an invalid `by`."""
-    by = keyword_value(node, "by")
-    if by not in (None, "key", "value"):
-        context.report(node, "arguments", f"`by` is `{by}`", allowed_hint(("key", "value")))
-    type_ = types[0]
-    if type_.kind != "record":
+    _check_option(context, node, "by", "key", "value")
+    fields = types[0].fields
+    if types[0].kind != "record":
         return list_of(ANY)
-    key, value = TEXT._replace(values=tuple(type_.fields)), merge_types(type_.fields.values())
-    return list_of(
-        Type("list", {"first": key, "last": value}, item=merge_types([key, value])), filled=bool(type_.fields)
-    )
+    key, value = TEXT._replace(values=tuple(fields)), merge_types(fields.values())
+    pair = Type("list", {"first": key, "last": value}, item=merge_types([key, value]))
+    return list_of(pair, filled=bool(fields))
+
+
+def _check_option(context: InferenceContext, node: nodes.Call | nodes.Filter, name: str, *allowed: str) -> None:
+    value = keyword_value(node, name)
+    if value is not None and value not in allowed:
+        context.report(node, "arguments", f"`{name}` is `{value}`", allowed_hint(allowed))
 
 
 def mean_result(_: InferenceContext, __: nodes.Node, types: list[Type]) -> Type:
@@ -211,14 +295,9 @@ def model_result(_: InferenceContext, __: nodes.Node, types: list[Type]) -> Type
 def latest_result(_: InferenceContext, __: nodes.Node, types: list[Type]) -> Type:
     """Infer the result of `latest`: a list of replies. If all arguments have known replies, their types are merged."""
     lists = [type_.fields.get("replies", ANY) if type_.kind == "record" else type_ for type_ in types]
-    known = all(
-        replies.kind == "list" and replies.item is not None and replies.item.kind == "record" for replies in lists
-    )
-    return list_of(
-        merge_types(replies.item for replies in lists if replies.item is not None).present()
-        if known and lists
-        else REPLY
-    )
+    replies = [type_.item for type_ in lists if type_.item is not None and type_.item.kind == "record"]
+    is_known = bool(lists) and len(replies) == len(lists) and all(type_.kind == "list" for type_ in lists)
+    return list_of(merge_types(replies).present() if is_known else REPLY)
 
 
 def records_by_kind(type_: Type) -> Rule:

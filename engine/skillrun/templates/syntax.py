@@ -1,21 +1,27 @@
-"""Parses a template into Jinja's tree, in which the `lineno` of a node is the node's offset in the text.
+"""Parses a template into Jinja's tree, and checks it. The `lineno` of a node is the node's offset in the text.
 
-This module does not evaluate the tree. `validation` checks which names the template may call.
+The check reports unsupported constructs, and filters, functions and tests that do not exist or do not accept their
+arguments. It does not check whether variables exist.
 """
 
 from __future__ import annotations
 
+import inspect
 import re
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
+from typing import Any, Final
 
 from jinja2 import Environment, nodes
 from jinja2.exceptions import TemplateSyntaxError
 from jinja2.lexer import TokenStream
 from jinja2.parser import Parser
 
-from skillrun.syntax.diagnostics import allowed_hint
-from skillrun.templates.limits import MAX_TEMPLATE, TemplateError
+from skillrun.syntax.diagnostics import allowed_hint, did_you_mean
+from skillrun.templates.filters import TESTS
+from skillrun.templates.interpreter import EXPRESSIONS, LOOP_FIELDS, STATEMENTS, error_offset
+from skillrun.templates.limits import MAX_NUMBER, MAX_TEMPLATE, TemplateError
+from skillrun.templates.vocabulary import BUILTINS, CONTEXT_FUNCTIONS, FILTERS, FUNCTIONS, PYTHON_EQUIVALENTS
 
 TAGS: Final = ("for", "if", "set")
 _ENVIRONMENT: Final = Environment()  # noqa: S701  # only parses; produces no HTML
@@ -27,7 +33,8 @@ def parse_template(source: str, bare: bool) -> nodes.Template:
         raise TemplateError(f"a template has at most {MAX_TEMPLATE:,} characters", "split it into several", 0)
     reader = _TemplateParser(source)
     try:
-        reader.start("variable" if bare else None)
+        tokens = reader.tokens("variable" if bare else None)
+        reader.stream = TokenStream(_ENVIRONMENT.lexer.wrap(tokens), None, None)
         if not bare:
             return nodes.Template(reader.subparse(), lineno=0)
         expression = reader.parse_expression()
@@ -61,10 +68,7 @@ class _TemplateParser(Parser):
         self.source = source
         self.open_tags = [0]  # offsets of the statements that are still open, then of the tag being parsed
 
-    def start(self, state: str | None) -> None:
-        self.stream = TokenStream(_ENVIRONMENT.lexer.wrap(self._tokens(state)), None, None)
-
-    def _tokens(self, state: str | None) -> Iterator[tuple[int, str, str]]:
+    def tokens(self, state: str | None) -> Iterator[tuple[int, str, str]]:
         """Yield the tokens of Jinja's lexer with their offsets. A `\\` in quotes that escapes nothing is kept."""
         at = 0
         try:
@@ -72,8 +76,11 @@ class _TemplateParser(Parser):
                 at = self.source.index(value, at)
                 if sort.endswith("_begin"):
                     self.open_tags[-1:] = [at]
-                # the first digits of an overlong number are enough to reject it
-                yield at, sort, _ESCAPE.sub(_escape, value) if sort == "string" else value[: _LENGTHS.get(sort)]
+                if sort == "string":
+                    written = _ESCAPE.sub(lambda match: match[0] if match[1] else r"\\", value)
+                else:
+                    written = value[: _LENGTHS.get(sort)]  # the first digits of an overlong number suffice to reject it
+                yield at, sort, written
                 at += len(value)
         except TemplateSyntaxError as error:
             raise TemplateSyntaxError(str(error.message).removesuffix(f" at {at}"), at) from None
@@ -106,10 +113,6 @@ class _TemplateParser(Parser):
         return test
 
 
-def _escape(match: re.Match[str]) -> str:
-    return match[0] if match[1] else r"\\"
-
-
 _ESCAPE: Final = re.compile(r"\\([nt\\'\"xu])?")
 _LENGTHS: Final = {"integer": 40, "float": 40}
 _TEST: Final = re.compile(r"is\s+(?:not\s+)?")
@@ -130,3 +133,93 @@ _SIGN_HINTS: Final = {
     "`": "put text between quotes",
     **dict.fromkeys("“”‘’„«»", "put text between straight quotes"),
 }
+
+
+# Checks
+
+MAX_DEPTH: Final = 50  # nested tags and expressions
+RESERVED: Final = frozenset({*FUNCTIONS, *CONTEXT_FUNCTIONS, "loop"})
+_CALLABLES: Final[dict[type[nodes.Node], tuple[str, Mapping[str, Any], str]]] = {
+    nodes.Call: ("function", {**FUNCTIONS, **CONTEXT_FUNCTIONS}, ""),
+    nodes.Filter: ("filter", FILTERS, "x | "),
+    nodes.Test: ("test", TESTS, "x is "),
+}
+_PARTS: Final = (nodes.Template, nodes.TemplateData, nodes.Pair, nodes.Keyword, nodes.Operand, nodes.Slice)
+_NODES: Final = frozenset({*STATEMENTS, *EXPRESSIONS, *_PARTS})
+
+_SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
+
+Report = Callable[[int, str, str, str], None]  # offset, code, message, hint
+
+
+def check_template(node: nodes.Node, report: Report, depth: int = 0) -> None:
+    """Report the unsupported constructs of a tree."""
+    if depth == MAX_DEPTH:
+        return report(node.lineno, "too-deep", "the template is nested too deeply here", "use `set` for a part of it")
+    match node:
+        case nodes.Name(name=name) if name in RESERVED and node.ctx != "load":
+            report(node.lineno, "reserved-name", f"`{name}` is reserved and cannot be set", "choose another name")
+        case nodes.Name(name=name) if name in RESERVED and name != "loop":
+            report(node.lineno, "refused", f"`{name}` is a function", f"write `{_usage(nodes.Call, name)}`")
+        case nodes.Getattr(node=nodes.Name(name="loop"), attr=name) if name not in LOOP_FIELDS:
+            hint = did_you_mean(name, LOOP_FIELDS) or allowed_hint(LOOP_FIELDS)
+            report(node.lineno, "unknown-field", f"`loop` has no `{name}`", hint)
+        case nodes.Const(value=int() | float() as number) if abs(number) > MAX_NUMBER:
+            report(node.lineno, "refused", "the number is too large", "")
+        case nodes.Const(value=str() as text) if _SURROGATE.search(text):
+            hint = "write the character itself, or its escape with `\\U` and eight digits"
+            report(node.lineno, "refused", "the text contains half of a surrogate pair, which is not a character", hint)
+        case nodes.Call() | nodes.Filter() | nodes.Test():
+            _check_call(node, report)
+        case _ if type(node) not in _NODES:
+            report(node.lineno, "refused", f"`{getattr(node, 'operator', 'a.b =')}` is not supported", "")
+    function = isinstance(node, nodes.Call) and isinstance(node.node, nodes.Name)
+    for child in node.iter_child_nodes(exclude=("node",) if function else None):
+        check_template(child, report, depth + 1)
+    return None
+
+
+def _check_call(node: nodes.Call | nodes.Filter | nodes.Test, report: Report) -> None:
+    """Report a function, filter or test that does not exist or does not accept the arguments."""
+    sort, known, before = _CALLABLES[type(node)]
+    called = node.node if isinstance(node, nodes.Call) else node
+    name = str(getattr(called, "name", None) or getattr(called, "attr", "…"))
+    if name not in known or isinstance(called, nodes.Getattr):
+        uses: Iterable[str] = (_usage(kind, name) for kind, (_, names, _) in _CALLABLES.items() if name in names)
+        uses = [f"write `{use}`" for use in (PYTHON_EQUIVALENTS.get(name), *uses) if use]
+        is_method = isinstance(called, nodes.Getattr) and name not in known
+        others = "values have no methods; use a filter, as in `x | lower`" if is_method else ""
+        hint = next(iter(uses), "") or others or did_you_mean(name, known) or allowed_hint(known)
+        return report(error_offset(node), f"unknown-{sort}", f"there is no {sort} `{name}`", hint)
+    if node.dyn_args or node.dyn_kwargs:
+        return report(error_offset(node), "refused", "arguments cannot be spread with `*`", "write them one by one")
+    misfit = _argument_error(
+        type(node), name, len(node.args) + bool(before), tuple(option.key for option in node.kwargs)
+    )
+    if misfit:
+        return report(error_offset(node), "arguments", f"`{name}`: {misfit}", f"write `{_usage(type(node), name)}`")
+    naming = BUILTINS[name].name_argument if isinstance(node, nodes.Filter) else None
+    if naming is not None and len(node.args) > naming[1]:
+        sort, at = naming
+        inner, names = getattr(node.args[at], "value", "…"), FILTERS if sort == "filter" else TESTS
+        if inner not in names:
+            hint = did_you_mean(str(inner), names) or allowed_hint(names)
+            report(node.args[at].lineno, f"unknown-{sort}", f"there is no {sort} `{inner}`", hint)
+    return None
+
+
+@cache
+def _argument_error(sort: type[nodes.Node], name: str, count: int, named: tuple[str, ...]) -> str:
+    """Return why `count` positional arguments and the `named` arguments are invalid, or "" if they are valid."""
+    try:
+        inspect.signature(_CALLABLES[sort][1][name]).bind(*[None] * count, **dict.fromkeys(named))
+    except TypeError as error:
+        return str(error)
+    return ""
+
+
+def _usage(sort: type[nodes.Node], name: str) -> str:
+    """Return an example of how to write a function, filter or test."""
+    _, known, before = _CALLABLES[sort]
+    names = list(inspect.signature(known[name]).parameters)[1 if before else 0 :]
+    return before + name + (f"({', '.join(names)})" if names or not before else "")

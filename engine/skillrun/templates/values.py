@@ -1,7 +1,7 @@
 """Operations on plain template values: description, lookup, arithmetic, comparison and conversion to text.
 
-This module does not depend on syntax or positions. Its errors are `TemplateError`. Every comparison with an absent
-value is false.
+This module does not depend on syntax or positions. Its errors are `TemplateError`. Each operation and filter defines
+how it treats an absent value: one of a skipped step, an omitted optional field or an output that does not exist.
 """
 
 from __future__ import annotations
@@ -9,21 +9,71 @@ from __future__ import annotations
 import json
 import math
 import operator
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from skillrun.templates.absent import ABSENT, Absent
+from jinja2 import Undefined
+
 from skillrun.templates.limits import (
     MAX_NUMBER,
     MAX_TEXT,
     TemplateError,
     handling_cost,
     spend,
-    spend_on_comparison,
     spend_on_text,
     spend_on_values,
 )
 
+
+class Absent(Undefined):
+    """An absent value. It is empty and false, and any lookup on it is absent as well.
+
+    Every comparison with an absent value is false, and printing one is an error. `path` is the path that was looked up
+    (`phases.research.outputs.x`), and `gap` is the part of the path that is missing (`phases.research`). Each failed
+    lookup creates its own instance, so test for absence with `isinstance(value, Absent)`.
+    """
+
+    __slots__ = ("gap", "path")
+
+    def __init__(self, path: str = "", gap: str = "") -> None:
+        super().__init__(name=path)
+        self.path = path
+        self.gap = gap or path
+
+    @property
+    def explanation(self) -> str:
+        """A message that says which value is absent, and which part of its path is missing."""
+        if not self.path:
+            return "the value is absent"
+        return f"`{self.path}` is absent" + (f": there is no `{self.gap}`" if self.gap != self.path else "")
+
+    _undefined_message = explanation  # Jinja's message when the value is used
+
+    def _false(self, _other: Any) -> bool:
+        return False
+
+    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __contains__ = _false  # type: ignore[assignment]
+
+    def __hash__(self) -> int:
+        return hash(Absent)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
+
+    def __bool__(self) -> bool:
+        return False
+
+    def __str__(self) -> str:
+        return self._fail_with_undefined_error()
+
+    def __repr__(self) -> str:
+        return f"Absent({self.path!r})"
+
+
+ABSENT: Final = Absent()
 CONTAINERS: Final = (list, tuple, Mapping)
 _KINDS: Final[tuple[tuple[Any, str], ...]] = (
     (Absent, "an absent value"),
@@ -168,7 +218,7 @@ def compare(left: Any, sign: str, right: Any) -> bool:
     if sign in ("in", "notin"):
         return _contains(right, left) is (sign == "in")
     if isinstance(left, str) and isinstance(right, str):
-        spend_on_comparison(left, right)
+        spend(min(len(left), len(right)) >> 10)  # a fraction of `handling_cost`
     elif isinstance(left, CONTAINERS) and isinstance(right, CONTAINERS):
         spend_on_values(left, right)
     try:
@@ -227,13 +277,7 @@ def join_texts(parts: Iterable[Any], between: str = "") -> str:
 def to_json(value: Any, indent: int | None = None) -> str:
     """Return the value as JSON, without absent items and needless escapes. Keys stay in the given order."""
     values = drop_absent(value)
-    _spend_on_json(values, indent)
-    return json.dumps(values, ensure_ascii=False, indent=indent)
-
-
-def _spend_on_json(value: Any, indent: int | None) -> None:
-    """Charge for the JSON of a value before the JSON is built, by its minimum length."""
-    characters, waiting = 0, [(value, 1)]
+    characters, waiting = 0, [(values, 1)]  # the minimum length is charged before the JSON is built
     while waiting and characters <= MAX_TEXT:
         part, depth = waiting.pop()
         if isinstance(part, (list, dict)):
@@ -243,6 +287,7 @@ def _spend_on_json(value: Any, indent: int | None) -> None:
         else:
             characters += 2 + len(part) if isinstance(part, str) else 1
     spend_on_text(characters)
+    return json.dumps(values, ensure_ascii=False, indent=indent)
 
 
 def drop_absent(value: Any) -> Any:

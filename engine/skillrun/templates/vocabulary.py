@@ -6,20 +6,72 @@ Templates can only use the names in these tables and in `TESTS`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final, Literal
 
 from jinja2 import filters as jinja
+from jinja2 import nodes
 from jinja2.exceptions import UndefinedError
 
-from skillrun.templates import filters, return_types, text_splitting
-from skillrun.templates.absent import ABSENT, Absent
-from skillrun.templates.builtin import Builtin
+from skillrun.scoring.overlap import latest
+from skillrun.templates import filters, functions, return_types
+from skillrun.templates.document_search import hits_in
+from skillrun.templates.filters import TESTS
 from skillrun.templates.functions import text_filter
+from skillrun.templates.ids import ids_in, links_between
 from skillrun.templates.limits import TemplateError, handling_cost, spend
-from skillrun.templates.project_builtins import PROJECT_BUILTINS
-from skillrun.templates.tests import TESTS
-from skillrun.templates.values import describe_kind, to_list
-from skillrun.types.types import ANY, NUMBER, TEXT, list_of
+from skillrun.templates.numbers import numbers_in
+from skillrun.templates.paths import paths_in
+from skillrun.templates.return_types import InferenceContext, Rule
+from skillrun.templates.values import ABSENT, Absent, describe_kind, to_list
+from skillrun.types.types import ANY, NUMBER, TEXT, Type, list_of
+
+Use = Literal["both", "filter", "function"]
+AcceptedInput = Literal["anything", "a list", "a list or text", "a text"]
+REJECTED_KINDS: Final[dict[AcceptedInput, frozenset[str]]] = {
+    "anything": frozenset(),
+    "a list": frozenset({"text", "number", "boolean"}),  # a mapping is used as the list of its keys
+    "a list or text": frozenset({"number", "boolean"}),
+    "a text": frozenset(),  # anything else is searched as JSON
+}
+"""The kinds of values that are rejected as the first argument."""
+
+
+@dataclass(frozen=True)
+class Builtin:
+    """A built-in that can be used as a filter, as a function, or as both.
+
+    If `needs_run` is set, `function` only declares the parameters, and the run provides the implementation.
+    `number_arguments` holds the positions and names of numeric arguments. `pattern_argument` is the position of the
+    argument with regular expressions. The value before the `|` is at position 0. `name_argument` is set if an argument
+    names a filter or a test: it says which of the two, and the position of the argument after the `|`.
+
+    The manual has a row for each of the project's own built-ins, made from `usages` and `description`. It lists
+    Jinja's filters by `group`.
+    """
+
+    function: Callable[..., Any]
+    result_type: Type | Rule = ANY
+    use: Use = "filter"
+    accepts: AcceptedInput = "anything"
+    number_arguments: tuple[int | str, ...] = ()
+    pattern_argument: int | None = None
+    name_argument: tuple[Literal["filter", "test"], int] | None = None
+    needs_run: bool = False
+    usages: tuple[str, ...] = ()
+    description: str = ""
+    group: str = ""
+
+    def infer_result(self, context: InferenceContext, node: nodes.Call | nodes.Filter, types: list[Type]) -> Type:
+        """Return the result type for arguments of these types."""
+        return self.result_type if isinstance(self.result_type, Type) else self.result_type(context, node, types)
+
+    @property
+    def manual_row(self) -> str:
+        """The row of this built-in in the manual's table of project built-ins."""
+        cells = (", ".join(f"`{form}`" for form in self.usages), self.use, self.description)
+        return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
 
 
 def apply(name: str, /, *arguments: Any, **options: Any) -> Any:
@@ -54,44 +106,245 @@ def map_items(value: Any, filter: str = "", /, *arguments: Any, **options: Any) 
     return [missing if isinstance(item, Absent) and missing is not ABSENT else item for item in values]
 
 
-def item_filter(keep_passing: bool) -> Callable[..., list[Any]]:
-    """Return a filter that keeps the items that pass a test, or the items that fail it if `keep_passing` is false.
+def select_items(passing: bool, value: Any, test: str = "", /, *arguments: Any) -> list[Any]:
+    """Keep the items that pass a test, or those that fail it if `passing` is false.
 
-    If the filter is called without a test, an item passes if it is neither false nor empty.
+    Without a test, an item passes if it is neither false nor empty.
     """
-
-    def select_items(value: Any, test: str = "", /, *arguments: Any) -> list[Any]:
-        return [item for item in to_list(value) if passes_test(item, test, *arguments) is keep_passing]
-
-    return select_items
+    return [item for item in to_list(value) if _passes_test(item, test, *arguments) is passing]
 
 
-def attribute_filter(keep_passing: bool) -> Callable[..., list[Any]]:
-    """Return a filter that keeps the items of which a field passes a test, or the others if `keep_passing` is false.
-
-    If the filter is called without a test, a field passes if it is neither false nor empty.
-    """
-
-    def select_items(value: Any, attribute: Any, test: str = "", /, *arguments: Any) -> list[Any]:
-        return [
-            item
-            for key, item in filters.pair_with_keys(value, attribute, True)
-            if passes_test(key, test, *arguments) is keep_passing
-        ]
-
-    return select_items
+def select_by_field(passing: bool, value: Any, attribute: Any, test: str = "", /, *arguments: Any) -> list[Any]:
+    """Keep the items of which a field passes a test, as in `select_items`."""
+    pairs = filters.pair_with_keys(value, attribute, True)
+    return [item for key, item in pairs if _passes_test(key, test, *arguments) is passing]
 
 
-def passes_test(value: Any, test: str, *arguments: Any) -> bool:
+def _passes_test(value: Any, test: str, *arguments: Any) -> bool:
     return apply_test(test, value, *arguments) if test else bool(value)
 
 
-def _same(text: str) -> str:
-    return text
-
-
 BUILTINS: Final[Mapping[str, Builtin]] = {
-    **PROJECT_BUILTINS,
+    "range": Builtin(
+        functions.number_range,
+        ANY,
+        use="function",
+        number_arguments=(0, 1, 2),
+        usages=("range(n)", "range(start, stop, step)"),
+        description="a list of numbers",
+    ),
+    "clip": Builtin(
+        functions.clip,
+        return_types.text_result,
+        use="both",
+        number_arguments=(1, "n"),
+        usages=("clip(n)",),
+        description="the text, cut to at most n tokens, ending in ` […]`",
+    ),
+    "convergence": Builtin(
+        functions.convergence,
+        return_types.CONVERGENCE.maybe(),
+        use="both",
+        usages=("convergence(settings)",),
+        description=(
+            "how far replies agree: `score`, `ratio`, `stability`, `level` (high, medium, low), and the number of "
+            "words of agreement (`agree`) and disagreement (`disagree`); absent for fewer than two replies"
+        ),
+    ),
+    "dedupe": Builtin(
+        functions.dedupe,
+        return_types.fewer_items,
+        use="both",
+        accepts="a list",
+        number_arguments=(2, "threshold"),
+        usages=("dedupe(field, threshold)",),
+        description=(
+            "the items without those that nearly repeat an earlier one (threshold 0.6); in very long lists, the "
+            "last items are only removed if they have exactly the same words"
+        ),
+    ),
+    "hits": Builtin(
+        functions.hits,
+        list_of(TEXT),
+        use="both",
+        accepts="a text",
+        pattern_argument=1,
+        usages=("hits(patterns)",),
+        description="the distinct [hits](#patterns) of the regular expressions in a text; case is ignored",
+    ),
+    "matches": Builtin(
+        functions.matches,
+        return_types.matches_result,
+        use="both",
+        accepts="a text",
+        pattern_argument=1,
+        usages=("matches(patterns)",),
+        description="the named regular expressions that match, each with its [hits](#patterns); case is ignored",
+    ),
+    "mean": Builtin(
+        functions.mean,
+        return_types.mean_result,
+        use="both",
+        accepts="a list",
+        usages=("mean",),
+        description="the mean of each numeric field of a list of records",
+    ),
+    "new_in": Builtin(
+        functions.new_in,
+        list_of(return_types.NEWS),
+        use="both",
+        accepts="a list",
+        number_arguments=(3, "least"),
+        pattern_argument=4,
+        usages=("new_in(earlier, field, least, idle)",),
+        description=(
+            "for each reply of a list, what is new compared with the same member's reply in the list `earlier`: "
+            "`member`, `status`, `new`, the items of the list `field` with at least `least` (5) words that do not "
+            "occur in the earlier reply, and `alike`, the `overlap` of each text field with the earlier one. Words "
+            "that match the patterns `idle` do not count"
+        ),
+    ),
+    "overlap": Builtin(
+        functions.overlap,
+        NUMBER,
+        use="both",
+        usages=("overlap(other)",),
+        description="the share of words that two texts have in common, 0 to 1",
+    ),
+    "section": Builtin(
+        functions.section,
+        TEXT.maybe(),
+        use="both",
+        usages=("section(heading)",),
+        description="the text under a markdown heading; absent if there is no such heading",
+    ),
+    "slug": Builtin(
+        functions.slug,
+        TEXT,
+        use="both",
+        usages=("slug",),
+        description="the text as a name of lower-case letters, digits and hyphens",
+    ),
+    "tokens": Builtin(
+        functions.tokens, NUMBER, use="both", usages=("tokens",), description="an estimate of the number of tokens"
+    ),
+    "top": Builtin(
+        functions.top,
+        return_types.top_result,
+        use="both",
+        accepts="a list",
+        number_arguments=(1, "n"),
+        usages=("top(n)",),
+        description="the first n items of a list, or pairs of a mapping",
+    ),
+    "untrusted": Builtin(
+        functions.wrap_untrusted_text,
+        return_types.text_result,
+        use="both",
+        usages=("untrusted",),
+        description=(
+            "the text between tags that it cannot close; similar tags in it are broken up. For a short text in "
+            "the middle of a section; [material](#material) is always fenced"
+        ),
+    ),
+    "amended": Builtin(
+        functions.apply_text_edits,
+        return_types.AMENDED,
+        use="both",
+        usages=("amended(changes)",),
+        description=(
+            "a text with replacements: each change has `says`, words that occur once in the text (white space "
+            "may differ), and `instead`. Returns `text`, and the changes that were `made` and `missed`"
+        ),
+    ),
+    "hits_in": Builtin(
+        hits_in,
+        return_types.records_by_kind(return_types.HIT),
+        use="both",
+        pattern_argument=1,
+        usages=("hits_in(patterns)",),
+        description="each [place](#checks-of-texts) where one of the named regular expressions matches",
+    ),
+    "ids_in": Builtin(
+        ids_in,
+        return_types.records_by_kind(return_types.ID),
+        use="both",
+        pattern_argument=1,
+        usages=("ids_in(patterns, where, to)",),
+        description="each id, with the places where it is [defined and cited](#checks-of-texts)",
+    ),
+    "links_between": Builtin(
+        links_between,
+        list_of(return_types.LINKED),
+        use="both",
+        accepts="a list",
+        usages=("links_between(document, other)",),
+        description="from the result of `ids_in`, the ids that one document defines, each with its links to the other",
+    ),
+    "numbers_in": Builtin(
+        numbers_in,
+        list_of(return_types.AMOUNT),
+        use="both",
+        usages=("numbers_in(code)",),
+        description="each [number](#checks-of-texts) with its unit",
+    ),
+    "paths_in": Builtin(
+        paths_in,
+        list_of(return_types.PATH),
+        use="both",
+        pattern_argument=1,
+        usages=("paths_in(new)",),
+        description="each [path](#checks-of-texts), and whether it is marked as new",
+    ),
+    "latest": Builtin(
+        latest,
+        return_types.latest_result,
+        use="both",
+        accepts="a list",
+        usages=("latest(a, b, …)",),
+        description="each member's last reply in several steps or lists of replies (`a.replies`)",
+    ),
+    "bank": Builtin(
+        lambda name, group, n=3: None,  # noqa: ARG005
+        list_of(return_types.QUESTION),
+        use="function",
+        number_arguments=(2, "n"),
+        needs_run=True,
+        usages=("bank(name, group, n)",),
+        description="the first n questions (default 3) of a group that the run has not asked",
+    ),
+    "members": Builtin(
+        lambda role, models: None,  # noqa: ARG005
+        list_of(TEXT),
+        use="function",
+        needs_run=True,
+        usages=("members(role, models)",),
+        description="one role on several models: `['judge@opus', 'judge@haiku']`",
+    ),
+    "model": Builtin(
+        lambda name: None,  # noqa: ARG005
+        return_types.model_result,
+        use="function",
+        needs_run=True,
+        usages=("model(name)",),
+        description=(
+            "the model that a name resolves to for the whole run: `name`, `id` (`provider:name`), `provider`, "
+            "`model` (as in `member`), `window`, `tools` (whether it supports them); for a list of names, a list. "
+            "`model(inputs.models) | map(attribute='id') | unique` leaves out names of the same model. A name that "
+            "no tier, role or input of the run has is resolved with the [lists](running.md#models) fetched so far"
+        ),
+    ),
+    "others": Builtin(
+        lambda step: None,  # noqa: ARG005
+        list_of(return_types.REPLY),
+        use="function",
+        needs_run=True,
+        usages=("others(step)",),
+        description=(
+            "the replies of the other members in that step, or in a list of replies; all replies for a reader "
+            "who is not one of the members. For `material:`"
+        ),
+    ),
     "default": Builtin(filters.default, return_types.default_result, group="any"),
     "dictsort": Builtin(filters.dictsort, return_types.pairs_result, group="mappings"),
     "flatten": Builtin(
@@ -106,7 +359,7 @@ BUILTINS: Final[Mapping[str, Builtin]] = {
     "items": Builtin(filters.items, return_types.pairs_result, group="mappings"),
     "length": Builtin(filters.length, NUMBER, accepts="a list or text", group="lists"),
     "lines": Builtin(
-        text_splitting.lines,
+        functions.lines,
         list_of(TEXT),
         usages=("lines",),
         description=(
@@ -115,7 +368,7 @@ BUILTINS: Final[Mapping[str, Builtin]] = {
         ),
     ),
     "paragraphs": Builtin(
-        text_splitting.paragraphs,
+        functions.paragraphs,
         list_of(TEXT),
         usages=("paragraphs",),
         description="the parts of a text between empty lines, as a list; an empty line in a code fence does not split",
@@ -137,7 +390,7 @@ BUILTINS: Final[Mapping[str, Builtin]] = {
     "replace": Builtin(filters.replace, return_types.text_result, group="texts"),
     "sort": Builtin(filters.sort, return_types.same_items, accepts="a list", group="lists"),
     "split": Builtin(
-        text_splitting.split,
+        functions.split,
         list_of(TEXT),
         usages=("split(by)",),
         description="the non-empty parts of a text between occurrences of the text `by`, as a list",
@@ -156,28 +409,32 @@ BUILTINS: Final[Mapping[str, Builtin]] = {
     "abs": Builtin(filters.absolute, NUMBER, number_arguments=(0,), group="numbers"),
     "capitalize": Builtin(text_filter(str.capitalize), return_types.text_result, group="texts"),
     "count": Builtin(filters.length, NUMBER, accepts="a list or text", group="lists"),
-    "first": Builtin(filters.first, return_types.end_item_result, accepts="a list or text", group="lists"),
-    "float": Builtin(filters.number_reader(jinja.do_float, 0.0), NUMBER, group="numbers"),
+    "first": Builtin(
+        partial(filters.end_item, 0), return_types.end_item_result, accepts="a list or text", group="lists"
+    ),
+    "float": Builtin(partial(filters.read_number, jinja.do_float, 0.0), NUMBER, group="numbers"),
     "format": Builtin(filters.format_values, TEXT, group="texts"),
-    "int": Builtin(filters.number_reader(jinja.do_int, 0), NUMBER, group="numbers"),
+    "int": Builtin(partial(filters.read_number, jinja.do_int, 0), NUMBER, group="numbers"),
     "join": Builtin(filters.join, TEXT, accepts="a list", group="lists"),
-    "last": Builtin(filters.last, return_types.end_item_result, accepts="a list or text", group="lists"),
+    "last": Builtin(
+        partial(filters.end_item, -1), return_types.end_item_result, accepts="a list or text", group="lists"
+    ),
     "list": Builtin(to_list, return_types.same_items, accepts="a list", group="lists"),
     "lower": Builtin(text_filter(str.lower), return_types.text_result, group="texts"),
     "map": Builtin(
         map_items, return_types.map_result, accepts="a list", name_argument=("filter", 0), group="fields of lists"
     ),
-    "max": Builtin(filters.extreme_item(True), return_types.end_item_result, accepts="a list", group="lists"),
-    "min": Builtin(filters.extreme_item(False), return_types.end_item_result, accepts="a list", group="lists"),
+    "max": Builtin(partial(filters.extreme_item, True), return_types.end_item_result, accepts="a list", group="lists"),
+    "min": Builtin(partial(filters.extreme_item, False), return_types.end_item_result, accepts="a list", group="lists"),
     "reject": Builtin(
-        item_filter(False),
+        partial(select_items, False),
         return_types.fewer_items,
         accepts="a list",
         name_argument=("test", 0),
         group="fields of lists",
     ),
     "rejectattr": Builtin(
-        attribute_filter(False),
+        partial(select_by_field, False),
         return_types.select_result,
         accepts="a list",
         name_argument=("test", 1),
@@ -186,26 +443,26 @@ BUILTINS: Final[Mapping[str, Builtin]] = {
     "reverse": Builtin(filters.reverse, return_types.same_items, accepts="a list or text", group="lists"),
     "round": Builtin(filters.round_number, NUMBER, number_arguments=(1, "precision"), group="numbers"),
     "select": Builtin(
-        item_filter(True),
+        partial(select_items, True),
         return_types.fewer_items,
         accepts="a list",
         name_argument=("test", 0),
         group="fields of lists",
     ),
     "selectattr": Builtin(
-        attribute_filter(True),
+        partial(select_by_field, True),
         return_types.select_result,
         accepts="a list",
         name_argument=("test", 1),
         group="fields of lists",
     ),
-    "string": Builtin(text_filter(_same), TEXT, group="texts"),
+    "string": Builtin(text_filter(str.__str__), TEXT, group="texts"),
     "sum": Builtin(filters.total, return_types.sum_result, accepts="a list", group="lists"),
     "title": Builtin(filters.title, return_types.text_result, group="texts"),
     "tojson": Builtin(filters.to_json_text, TEXT, group="any"),
     "trim": Builtin(text_filter(str.strip), return_types.text_result, group="texts"),
     "upper": Builtin(text_filter(str.upper), return_types.text_result, group="texts"),
-    "wordcount": Builtin(text_splitting.wordcount, ANY, group="texts"),
+    "wordcount": Builtin(functions.wordcount, ANY, group="texts"),
 }
 """All filters and functions, keyed by name."""
 

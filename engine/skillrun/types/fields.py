@@ -17,8 +17,8 @@ from typing import Any, Final
 
 from skillrun.syntax.diagnostics import Problems, allowed_hint, did_you_mean
 from skillrun.syntax.source import Mapping, Node, Scalar, Span, to_plain
-from skillrun.templates.absent import Absent
 from skillrun.templates.expressions import Value, compile_value
+from skillrun.templates.values import Absent
 from skillrun.types.json_schema import enum_values, to_json_schema
 from skillrun.types.picoschema import KeyNotation, parse_shape, read_choices, read_key, read_type
 from skillrun.types.schemas import Shape, quote_value

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillrun.templates.absent import ABSENT
+from skillrun.templates.functions import apply_text_edits
 from skillrun.templates.limits import TemplateError, render_budget
-from skillrun.templates.project_builtins import apply_text_edits
+from skillrun.templates.values import ABSENT
 
 WORDS = st.lists(st.text("abc", min_size=1, max_size=4), min_size=1, max_size=12)
 

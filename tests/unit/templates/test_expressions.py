@@ -7,7 +7,8 @@ import pytest
 
 from skillrun.syntax.diagnostics import Problems
 from skillrun.syntax.source import Text
-from skillrun.templates.expressions import Absent, RenderError, Template, compile_condition, compile_string
+from skillrun.templates.expressions import RenderError, Template, compile_condition, compile_string
+from skillrun.templates.values import Absent
 
 
 def compile_template(value: str, bare: bool = False) -> Template:

@@ -8,15 +8,10 @@ from hypothesis import strategies as st
 
 from skillrun.syntax.diagnostics import Problems
 from skillrun.syntax.source import Text
-from skillrun.templates.expressions import (
-    ABSENT,
-    FILTERS,
-    TESTS,
-    Absent,
-    RenderError,
-    compile_condition,
-    compile_string,
-)
+from skillrun.templates.expressions import RenderError, compile_condition, compile_string
+from skillrun.templates.filters import TESTS
+from skillrun.templates.values import ABSENT, Absent
+from skillrun.templates.vocabulary import FILTERS
 
 PLAIN = st.recursive(
     st.none() | st.booleans() | st.integers(-1000, 1000) | st.floats(-1e6, 1e6) | st.text(max_size=5),

@@ -8,7 +8,8 @@ from jinja2 import nodes
 from skillrun.syntax.diagnostics import Problem, Problems
 from skillrun.syntax.source import Scalar, Source, Text
 from skillrun.syntax.yaml import parse_yaml
-from skillrun.templates.expressions import FILTERS, FUNCTIONS, RenderError, compile_condition, compile_string
+from skillrun.templates.expressions import RenderError, compile_condition, compile_string
+from skillrun.templates.vocabulary import FILTERS, FUNCTIONS
 
 
 def find_problem(value: str, bare: bool = False) -> Problem:

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from skillrun.syntax.diagnostics import Problems
 from skillrun.syntax.source import Text
 from skillrun.templates import limits
-from skillrun.templates.expressions import Absent, RenderError, compile_string
+from skillrun.templates.expressions import RenderError, compile_string
+from skillrun.templates.values import Absent
 
 
 def render(expression: str, **names: Any) -> Any:

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillrun.syntax.document import find_headings
-from skillrun.templates.absent import ABSENT
 from skillrun.templates.functions import section
+from skillrun.templates.values import ABSENT
 
 
 def heading_names(text: str) -> list[str]:

@@ -27,7 +27,7 @@ from skillrun.checker.verbs.results import (
 from skillrun.definitions.definitions import Protocol, Step
 from skillrun.library.lookups import UNKNOWN
 from skillrun.syntax.diagnostics import near_miss
-from skillrun.templates.records import ANSWER, DROPPED, QUESTION, REPLY
+from skillrun.templates.return_types import ANSWER, DROPPED, QUESTION, REPLY
 from skillrun.types.fields import Field
 from skillrun.types.types import ANY, BOOLEAN, TEXT, Type, identifier, list_of, merge_types, record
 

@@ -17,7 +17,7 @@ from skillrun.checker.verbs.values import check_decide, check_find, check_read, 
 from skillrun.definitions.definitions import Step
 from skillrun.definitions.verbs import VERBS
 from skillrun.templates.expressions import Value
-from skillrun.templates.records import FAILURE
+from skillrun.templates.return_types import FAILURE
 from skillrun.types.types import ANY, NO_FACTS, Fact, Facts, Type, identifier, merge_types, record
 
 MAY_BE_ABSENT: Final = ("default", "frontmatter", "material", "points", "with")

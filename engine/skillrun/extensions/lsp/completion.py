@@ -22,9 +22,8 @@ from skillrun.extensions.lsp.library_names import artifacts, members, models, sk
 from skillrun.extensions.lsp.slots import CompletionSlot, file_kind, slot_at
 from skillrun.extensions.lsp.symbol_index import SymbolIndex, map_offset
 from skillrun.syntax.document import find_headings
-from skillrun.templates.builtin import REJECTED_KINDS
-from skillrun.templates.tests import TESTS
-from skillrun.templates.vocabulary import BUILTINS
+from skillrun.templates.filters import TESTS
+from skillrun.templates.vocabulary import BUILTINS, REJECTED_KINDS
 from skillrun.types.types import Type, identifier
 
 TEMPLATE_FILE_KINDS: Final = ("workflow", "phase", "protocol", "template", "reference")

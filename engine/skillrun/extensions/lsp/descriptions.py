@@ -7,7 +7,7 @@ from typing import Final
 
 from skillrun.checker.comparisons import KINDS
 from skillrun.definitions.verbs import VERBS, Key
-from skillrun.templates.tests import TESTS
+from skillrun.templates.filters import TESTS
 from skillrun.templates.vocabulary import BUILTINS
 from skillrun.types.types import Type
 

@@ -20,7 +20,7 @@ from skillrun.extensions.lsp.expressions import infer_type
 from skillrun.extensions.lsp.references import find_references, symbols_at
 from skillrun.extensions.lsp.symbol_index import SymbolIndex, TextRange
 from skillrun.library.symbols import Symbol, SymbolReference
-from skillrun.templates.tests import TESTS
+from skillrun.templates.filters import TESTS
 from skillrun.templates.vocabulary import BUILTINS
 from skillrun.types.fields import Field
 from skillrun.types.types import identifier

@@ -35,7 +35,7 @@ from skillrun.runtime.prompts.shared_prefix import (
 )
 from skillrun.runtime.run import PhaseRun
 from skillrun.scoring.compaction import estimate_tokens
-from skillrun.templates.expressions import ABSENT
+from skillrun.templates.values import ABSENT
 
 if TYPE_CHECKING:
     from skillrun.models.entries import ResolvedModel

@@ -23,9 +23,8 @@ from typing import Any, Final
 from skillrun.scoring.compaction import estimate_tokens
 from skillrun.store.frontmatter import as_yaml
 from skillrun.syntax.document import Fences
-from skillrun.templates.absent import Absent
 from skillrun.templates.functions import to_single_line, wrap_untrusted_text
-from skillrun.templates.values import to_text
+from skillrun.templates.values import Absent, to_text
 
 WHOLE: Final = 1 << 40  # the level at which every text is whole
 TITLE_ONLY: Final = -1  # the level that shows only the title and the size of a piece

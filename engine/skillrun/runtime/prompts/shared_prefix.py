@@ -25,9 +25,10 @@ from skillrun.runtime.run import PhaseRun, Run
 from skillrun.scoring.compaction import KINDS, accumulate, estimate_tokens, record_cost
 from skillrun.store.frontmatter import format_json_text
 from skillrun.syntax.diagnostics import SkillrunError
-from skillrun.templates.expressions import ABSENT, Value
+from skillrun.templates.expressions import Value
 from skillrun.templates.functions import to_single_line, wrap_untrusted_text
 from skillrun.templates.limits import render_budget
+from skillrun.templates.values import ABSENT
 
 CACHE_FROM: Final = 1024  # tokens; providers do not cache a shorter prefix
 LEAST_RECORD: Final = 500  # tokens for records of earlier phases, in a small window

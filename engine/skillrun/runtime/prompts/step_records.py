@@ -30,8 +30,8 @@ from skillrun.structured_output.trailing_record import (
     split_record,
 )
 from skillrun.structured_output.values import parse_reply
-from skillrun.templates.absent import Absent
 from skillrun.templates.functions import wrap_untrusted_text
+from skillrun.templates.values import Absent
 from skillrun.types.schemas import DroppedValue, Shape, ShapeError, quote_value
 from skillrun.types.skeletons import notes, skeleton
 

@@ -24,7 +24,7 @@ from skillrun.runtime.errors import StepFailed
 from skillrun.runtime.frame import Frame, StepResult
 from skillrun.runtime.run import Run
 from skillrun.store.journal_bodies import ToolBody
-from skillrun.templates.absent import Absent
+from skillrun.templates.values import Absent
 from skillrun.types.schemas import quote_value
 
 SHARED_KEYS: Final = ("choices", "multiple", "other", "default", "skip")  # apply to each question of a step

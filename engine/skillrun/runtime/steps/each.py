@@ -25,8 +25,8 @@ from skillrun.runtime.scope import locals_of, with_functions
 from skillrun.store.files import sha256_of
 from skillrun.store.frontmatter import plain_data
 from skillrun.store.outcome import NO_NEXT_STEP, NextStep, WaitingForUser
-from skillrun.templates.absent import Absent
 from skillrun.templates.functions import slug
+from skillrun.templates.values import Absent
 from skillrun.types.schemas import quote_value
 from skillrun.types.types import identifier
 

@@ -42,7 +42,7 @@ from skillrun.store.frontmatter import from_frontmatter, to_frontmatter
 from skillrun.store.journal_bodies import ToolBody
 from skillrun.syntax.diagnostics import SkillrunError
 from skillrun.syntax.sanitizing import sanitize
-from skillrun.templates.absent import Absent
+from skillrun.templates.values import Absent
 from skillrun.types.schemas import Shape, quote_value
 
 INVALID_NAME_ERRNOS: Final = frozenset({errno.EEXIST, errno.EINVAL, errno.EISDIR, errno.ENAMETOOLONG, errno.ENOTDIR})

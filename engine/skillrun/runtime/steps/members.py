@@ -34,7 +34,7 @@ from skillrun.runtime.prompts.step_records import (
 from skillrun.runtime.scope import frame_names, new_frame
 from skillrun.runtime.steps.files import write_reply
 from skillrun.store.outcome import NextStep
-from skillrun.templates.absent import Absent
+from skillrun.templates.values import Absent
 from skillrun.types.fields import resolve_inputs
 from skillrun.types.schemas import Shape
 

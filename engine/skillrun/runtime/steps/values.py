@@ -9,8 +9,7 @@ from skillrun.definitions.definitions import Row, Step
 from skillrun.runtime.errors import StepFailed
 from skillrun.runtime.frame import Frame, StepResult
 from skillrun.runtime.scope import frame_names, is_true
-from skillrun.templates.absent import Absent
-from skillrun.templates.expressions import ABSENT
+from skillrun.templates.values import ABSENT, Absent
 from skillrun.types.fields import Field, coerce, keep_declared_keys
 from skillrun.types.types import identifier
 

@@ -23,8 +23,8 @@ from skillrun.runtime.prompts.material import (
     fit_levels,
 )
 from skillrun.scoring.compaction import estimate_tokens
-from skillrun.templates.expressions import ABSENT
 from skillrun.templates.functions import wrap_untrusted_text
+from skillrun.templates.values import ABSENT
 
 
 def shown(told: Any) -> str:
