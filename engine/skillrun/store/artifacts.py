@@ -12,7 +12,7 @@ from typing import Any, Final, Literal
 
 from skillrun.repository.confined_folder import LONGEST
 from skillrun.repository.paths import PathRefused
-from skillrun.store.files import FileChanged, Files, read_content, sha256_of
+from skillrun.store.files import FileChanged, Files, normalize_path, read_content, sha256_of
 from skillrun.store.journal import Journal
 from skillrun.store.state import STATE
 from skillrun.syntax.sanitizing import sanitize
@@ -34,25 +34,15 @@ def normalize_artifact_name(name: str) -> str:
         raise PathRefused(f"{quote_value(name)} is not a name for an artifact: it has a non-printable character")
     if len(name) > LONGEST or any(len(part.encode(errors="replace")) > MAX_PART_BYTES for part in name.split("/")):
         raise PathRefused(f"{quote_value(name)} is not a name for an artifact: it is too long")
-    if name.startswith("/"):
-        raise PathRefused(
-            f"{quote_value(name)} leads out of its folder", "It is absolute; use a path relative to the folder."
-        )
-    parts: list[str] = []
-    for part in name.split("/"):
-        if part == ".." and not parts:
-            raise PathRefused(f"{quote_value(name)} leads out of its folder", "It goes up with `..`.")
-        if part == "..":
-            parts.pop()
-        elif part not in ("", "."):
-            parts.append(part)
+    path = normalize_path(name)
+    parts = path.split("/")
     for part in parts:
         if part.casefold() in FORBIDDEN_NAMES:
             raise PathRefused(f"{quote_value(name)} is not a name for an artifact: version control uses `{part}`")
-    top = "".join(parts[:1]).casefold()  # some file systems ignore case
+    top = parts[0].casefold()  # some file systems ignore case
     if top in ("", ".run", SUMMARIES, STATE) or top.startswith("round-"):
         raise PathRefused(f"`{name}` is not a name for an artifact: it belongs to the run itself")
-    return "/".join(parts)
+    return path
 
 
 def variant_names(path: str) -> Iterator[str]:

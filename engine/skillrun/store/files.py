@@ -141,6 +141,21 @@ def walk_folders(folder: SearchableFolder) -> Iterator[str]:
         pending += [path for path in subfolders if not folder.is_folder(f"{path}/.run")]
 
 
+def normalize_path(name: str) -> str:
+    """Return a relative path without `.`, `..` and empty parts. Raises PathRefused if it leads out of its folder."""
+    if name.startswith("/"):
+        raise PathRefused.outside(name, "It is absolute; use a path relative to the folder.")
+    parts: list[str] = []
+    for part in name.split("/"):
+        if part == ".." and not parts:
+            raise PathRefused.outside(name, "It goes up with `..`.")
+        if part == "..":
+            parts.pop()
+        elif part not in ("", "."):
+            parts.append(part)
+    return "/".join(parts)
+
+
 def sha256_of(content: str | bytes) -> str:
     """Return the SHA-256 as 64 hexadecimal digits. A text is hashed in the encoding in which it is written."""
     return hashlib.sha256(encode(content)).hexdigest()

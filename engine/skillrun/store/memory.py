@@ -12,7 +12,7 @@ from skillrun.repository.confined_folder import LONGEST, ConfinedFolder, EntryKi
 from skillrun.repository.matching import find_matching_files
 from skillrun.repository.paths import PathRefused
 from skillrun.store.checkpoints import kill_point
-from skillrun.store.files import LARGEST, LeaseLost, check_run_exists, encode
+from skillrun.store.files import LARGEST, LeaseLost, check_run_exists, encode, normalize_path
 from skillrun.store.journal import (
     RESTORE_HINT,
     BodyCheck,
@@ -218,19 +218,7 @@ def _key(name: str) -> str:
     """Return the canonical form of a name. Raises PathRefused for a name that leads out of the run."""
     if "\0" in name or len(name) > LONGEST:
         raise PathRefused(f"{quote_value(name)} is not a valid path")
-    if name.startswith("/"):
-        raise PathRefused(
-            f"{quote_value(name)} leads out of its folder", "It is absolute; use a path relative to the folder."
-        )
-    parts: list[str] = []
-    for part in name.split("/"):
-        if part == "..":
-            if not parts:
-                raise PathRefused(f"{quote_value(name)} leads out of its folder", "It goes up with `..`.")
-            parts.pop()
-        elif part not in ("", "."):
-            parts.append(part)
-    return "/".join(parts) or "."
+    return normalize_path(name) or "."
 
 
 def _leaf(key: str) -> str:

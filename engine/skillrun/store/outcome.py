@@ -86,7 +86,7 @@ def flags_to_record(flags: Mapping[str, str]) -> dict[str, str]:
     return {name: str(Path(*split(value)).absolute()) if value else "" for name, value in flags.items()}
 
 
-def shown_flags(recorded: Mapping[str, str]) -> dict[str, str]:
+def flags_for_resume(recorded: Mapping[str, str]) -> dict[str, str]:
     """Return those recorded flags that `resume` accepts, for a command in this folder."""
     known = {name: recorded[name] for name in RECORDED_FLAGS if name in recorded}
     return {name: quote(_shorten_path(path)) if path else "" for name, path in known.items()}

@@ -18,7 +18,7 @@ from skillrun.models.messages import Message, ModelError, Reply, Request, ToolCa
 from skillrun.store.journal import REUSED_SUFFIX, Journal, JournalEntry
 from skillrun.store.journal_bodies import SentBody
 from skillrun.store.memory import MemoryJournal
-from skillrun.store.outcome import shown_flags
+from skillrun.store.outcome import flags_for_resume
 from skillrun.store.run_data import RunData
 from skillrun.store.run_history import RunHistory, read_history
 from skillrun.store.stored_run import StoredRun
@@ -292,7 +292,7 @@ class RunView:
     def resume_flags(self) -> dict[str, str]:
         """The flags of the run's last process that `resume` accepts, for a command in this folder."""
         with suppress(SkillrunError):  # a transcript that cannot be read is reported by the run itself
-            return shown_flags(self.history.flags)
+            return flags_for_resume(self.history.flags)
         return {}
 
     @cached_property
