@@ -103,6 +103,7 @@ def measure_all() -> list[Measure]:
         Measure("lines of the core", sum(lines[path] for path in core), 47_000, 38_000),
         Measure("files of the engine", len([path for path in files if lines[path] > 1]), 379, 300),
         Measure("lines of a function, mean", round(mean_function_length(trees), 1), 8.6, 11.0, at_least=True),
+        Measure("concepts of the core", len(find_concepts()), 62, 60),
         Measure("functions with participle names", len(list(find_participle_names(trees))), 0, 0),
         Measure("public class names used twice", len(find_duplicate_classes(trees)), 0, 0),
         Measure("unusual phrases per 1,000 words, engine", round(phrase_rate(ENGINE), 2), 1.5, 1.5),
@@ -114,6 +115,21 @@ def mean_function_length(trees: list[ast.Module]) -> float:
     """Lines of a function or method, from `def` to its last line, on average."""
     lengths = [node.end_lineno - node.lineno + 1 for tree in trees for node in _functions(tree) if node.end_lineno]
     return sum(lengths) / len(lengths)
+
+
+def find_concepts() -> list[str]:
+    """Concepts of the core: its classes that at least six modules outside their package import; all events are one."""
+    importers: Counter[tuple[str, str]] = Counter()
+    for path in ENGINE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("skillrun."):
+                parts = node.module.split(".")
+                if parts[1] not in {path.relative_to(ENGINE).parts[0], "extensions"}:
+                    importers.update((".".join(parts[1:]), name.name) for name in node.names)
+    names = {name for (module, name), count in importers.items() if count >= 6 and re.match(r"[A-Z]\w*[a-z]", name)}
+    body = ast.parse((ENGINE / "events.py").read_text(encoding="utf-8")).body
+    events = {node.name for node in body if isinstance(node, ast.ClassDef)}
+    return sorted(names - events | {"Event"})
 
 
 def find_participle_names(trees: list[ast.Module]) -> Iterator[str]:
