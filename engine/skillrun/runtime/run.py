@@ -19,6 +19,7 @@ from skillrun.replay import CALLS, READS, Effect, Replay
 from skillrun.runtime.breakers import Breakers
 from skillrun.runtime.phase_record import Attempts, Omission, PhaseRecord, UsageTotals
 from skillrun.runtime.run_budget import RunBudget
+from skillrun.store.event_lines import utc_timestamp
 from skillrun.store.journal import Journal
 from skillrun.store.run_data import RunData
 from skillrun.store.seal import compute_seal
@@ -240,6 +241,11 @@ class Run:
         self.events.emit(
             event.with_path_prefix(self.inline_address.partition("/")[2]) if self.inline_address else event
         )
+
+    def log(self, text: str) -> None:
+        """Add a line to the log in `state.md`, unless this is an inline workflow."""
+        if not self.inline_address:
+            self.saver.log.append(f"{utc_timestamp()} {text}")
 
     def save(self) -> None:
         """Write `state.md`. Do nothing for an inline workflow."""

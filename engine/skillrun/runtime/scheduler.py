@@ -14,7 +14,6 @@ from skillrun.runtime.phase_record import UsageTotals
 from skillrun.runtime.recovery import phases_to_rebuild, usable_summary, warn_of_edits
 from skillrun.runtime.run import PhaseRun, Run
 from skillrun.runtime.scope import base_values, is_true, phase_value
-from skillrun.store.event_lines import utc_timestamp
 from skillrun.store.files import LeaseLost
 from skillrun.store.outcome import NO_NEXT_STEP, RESUME_RUN, NextStep, Outcome, Status, file_error
 from skillrun.store.summaries import WAITING_STATUS, Summary
@@ -134,13 +133,18 @@ class Schedule:
     def start_phases(self) -> Iterator[tuple[str, PhaseRun | None]]:
         """Mark each phase that may start as running, and yield it with the failed attempt of a phase that is retried.
 
-        The caller must start a phase before it takes the next one.
+        The caller must start a phase before it takes the next one. Raises SkillrunError if a summary was removed.
         """
         if self._ending:
             return
-        self._check_summaries()
-        parallel = self._parallel()
-        for name, use in self.run.program.workflow.phases.items():
+        store, workflow = self.run.store, self.run.program.workflow
+        for name in self.done:
+            if store.summaries.find(name) is None:  # later phases read it
+                place = store.location(store.summaries.file_name(name))
+                raise SkillrunError(f"{place} was removed during the run", f"{RESUME_RUN}, which rebuilds it")
+        names = base_values(self.run, self.run.state.state) if workflow.parallel is not None else {}
+        parallel = workflow.parallel is not None and is_true(workflow.parallel.evaluate(names))
+        for name, use in workflow.phases.items():
             if self.running and not parallel:
                 return
             if name in self.running or any(
@@ -161,13 +165,6 @@ class Schedule:
         self.running.add(name)
         return name
 
-    def _check_summaries(self) -> None:
-        """Raise SkillrunError if the summary of an ended phase is missing on disk, where later phases read it."""
-        for name in self.done:
-            if self.run.store.summaries.find(name) is None:
-                place = self.run.store.location(self.run.store.summaries.file_name(name))
-                raise SkillrunError(f"{place} was removed during the run", f"{RESUME_RUN}, which rebuilds it")
-
     def _save(self) -> None:
         self.run.state.phase = sorted(self.unfinished)
         self.run.save()
@@ -177,30 +174,20 @@ class Schedule:
         only = self.run.options.only_phases
         return not only or self.run.inline_address != "" or name in only
 
-    def _parallel(self) -> bool:
-        value = self.run.program.workflow.parallel
-        return value is not None and is_true(value.evaluate(base_values(self.run, self.run.state.state)))
-
     def end_phase(self, name: str, task: asyncio.Task[PhaseResult]) -> None:
         """Apply the result of a phase, or keep its error."""
         self.running.discard(name)
         with self.capture_errors():
-            self._apply_result(name, task.result())
-
-    def _apply_result(self, name: str, result: PhaseResult) -> None:
-        run = self.run
-        if result.deferred_attempt is not None:
-            self.retry_queue[name] = result.deferred_attempt
-        elif result.summary is not None:
-            self._apply_summary(name, result.summary, new=name not in run.lost_phases)
-            run.lost_phases.discard(name)
-        else:
-            self.incomplete_results[name] = result
-        if not run.inline_address:
-            run.saver.log.append(
-                f"{utc_timestamp()} {name}: {result.status}{f' ({result.reason})' if result.reason else ''}"
-            )
-        self._save()
+            run, result = self.run, task.result()
+            if result.deferred_attempt is not None:
+                self.retry_queue[name] = result.deferred_attempt
+            elif result.summary is not None:
+                self._apply_summary(name, result.summary, new=name not in run.lost_phases)
+                run.lost_phases.discard(name)
+            else:
+                self.incomplete_results[name] = result
+            run.log(f"{name}: {result.status}{f' ({result.reason})' if result.reason else ''}")
+            self._save()
 
     def go_back(self) -> bool:
         """Go back to the earliest phase that a `goto` names, and return whether there is one."""
@@ -228,8 +215,7 @@ class Schedule:
         self._start_round(again)
         run.emit(WentBack(source, target, run.state.round))
         emit_goto_estimate(run, source, [name for name in order if name not in self.done])
-        if not run.inline_address:
-            run.saver.log.append(f"{utc_timestamp()} round {run.state.round}: back from {source} to {target}")
+        run.log(f"round {run.state.round}: back from {source} to {target}")
         self._save()
 
     def _finish_move(self) -> None:
@@ -252,12 +238,8 @@ class Schedule:
         run = self.run
         staying = [name for name in run.program.workflow.phases if name not in phases]
         for name in run.store.end_round(run.state.round, phases, staying):
-            run.emit(
-                Notice(
-                    f"your edit of {name} was moved to round-{run.state.round}/, because {name} is written again",
-                    "warn",
-                )
-            )
+            text = f"your edit of {name} was moved to round-{run.state.round}/, because {name} is written again"
+            run.emit(Notice(text, "warn"))
         run.state.round += 1
         run.state.going = {}
 
@@ -266,11 +248,8 @@ class Schedule:
         if self.error is not None:
             raise self.error
         run = self.run
-        ended = {
-            name: self.incomplete_results[name]
-            for name in run.program.workflow.phases
-            if name in self.incomplete_results
-        }
+        results = self.incomplete_results
+        ended = {name: results[name] for name in run.program.workflow.phases if name in results}
         for phase in ended.values():
             if phase.status == "stopped":
                 return Outcome(phase.run_status, phase.reason)
@@ -304,7 +283,11 @@ def record_outcome(run: Run, outcome: Outcome, flags: Mapping[str, str]) -> Outc
     try:
         _save_outcome(run, outcome)
     except (OSError, SkillrunError) as error:
-        outcome = _outcome_of_failed_save(outcome, error if isinstance(error, SkillrunError) else file_error(error))
+        failed = error if isinstance(error, SkillrunError) else file_error(error)
+        if outcome.status in ("completed", "waiting"):
+            outcome = failure_outcome(failed)
+        elif failed.message not in outcome.reason:
+            outcome = replace(outcome, reason=f"{outcome.reason}; {failed.message}")
         with suppress(OSError, SkillrunError):  # the file may be writable, and must not show another status
             _save_outcome(run, outcome)
     run_name = run.store.command_argument(run.options.project)
@@ -324,13 +307,5 @@ def _save_outcome(run: Run, outcome: Outcome) -> None:
     if outcome.status == "completed":
         run.store.prune()
     run.state.status, run.state.reason = outcome.status, outcome.reason
-    run.saver.log.append(f"{utc_timestamp()} {outcome.status}{f': {outcome.reason}' if outcome.reason else ''}")
+    run.log(f"{outcome.status}{f': {outcome.reason}' if outcome.reason else ''}")
     run.save()
-
-
-def _outcome_of_failed_save(outcome: Outcome, error: SkillrunError) -> Outcome:
-    """Return the outcome of a run whose final state could not be saved."""
-    if outcome.status in ("completed", "waiting"):
-        return failure_outcome(error)
-    more = "" if error.message in outcome.reason else f"; {error.message}"
-    return replace(outcome, reason=f"{outcome.reason}{more}")

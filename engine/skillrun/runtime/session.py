@@ -128,27 +128,19 @@ async def reevaluate_run(session: Session, run: StoredRun, journal: Journal, inp
 
 def _initial_state_and_log(session: Session, run: StoredRun, inputs: Mapping[str, object]) -> tuple[State, list[str]]:
     """Return the initial state for evaluating a run from its first phase, and the end of the run's log."""
-    fresh = initial_state(session, inputs)
+    fresh, services = initial_state(session, inputs), session.services
     log: list[str] = []
     if run.has_state:
         state, log = run.data().state.read()
         fresh.started_at, fresh.environment, fresh.estimate = state.started_at, state.environment, state.estimate
         if run.is_sealed(session.program, state, session.options.project):
-            fresh.models = dict(_pins_still_valid(session, state.models))
+            # Any other name means a new model after an edit, a flag or a new key.
+            for name, model in state.models.items():
+                with contextlib.suppress(SkillrunError):  # the name no longer means anything
+                    if services.catalogue.can_resolve_to(name, model, services.environ, session.options.model):
+                        fresh.models[name] = model
     fresh.going = {"again": "from the start"}
     return fresh, log[-100:]
-
-
-def _pins_still_valid(session: Session, pinned: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield the names that can still mean their pinned model, with the model.
-
-    Any other name means a new model after an edit, a flag or a new key. An evaluation from the first phase uses the new
-    model.
-    """
-    for name, model in pinned.items():
-        with contextlib.suppress(SkillrunError):  # the name no longer means anything
-            if session.services.catalogue.can_resolve_to(name, model, session.services.environ, session.options.model):
-                yield name, model
 
 
 async def simulate_reevaluation(session: Session, stored: StoredRun, inputs: Mapping[str, object]) -> Outcome:
@@ -253,8 +245,12 @@ async def _evaluate(
     data = stored.data(journal, shared=state.share)
     run = _build_run(session, data, journal, state, saver, transcript.write_event)
     try:
-        notices = [*filter(None, [journal.warning]), *notices]
-        for text in (*_load_sealing_key(run, stored), *notices):
+        try:
+            saver.key = stored.sealing_key()
+        except (OSError, SkillrunError) as problem:
+            how = "the state of this run is not sealed, so `resume` will treat it as if it came from another source"
+            run.emit(Notice(f"{how}: {problem}", "warn"))
+        for text in filter(None, (journal.warning, *notices)):
             run.emit(Notice(text, "warn"))
         run.store.refusals.listen(lambda text: run.emit(Notice(f"not followed: {text}", "warn")))
         stored.apply_permissions(shared=state.share)
@@ -295,17 +291,6 @@ async def _warn_of_unanswered_call(run: Run, address: str, fingerprint: str) -> 
         text = f"{address} was sent before the run stopped, and its reply is unknown; the call is sent again if needed"
         run.emit(Notice(text, "warn"))
         await run.journal.record("note", f"{address}/unknown", fingerprint, {"sent": len(sent)})
-
-
-def _load_sealing_key(run: Run, stored: StoredRun) -> list[str]:
-    """Load the user's key, which seals the state. Return a warning if it is unavailable."""
-    try:
-        run.saver.key = stored.sealing_key()
-    except (OSError, SkillrunError) as error:
-        return [
-            f"the state of this run is not sealed, so `resume` will treat it as if it came from another source: {error}"
-        ]
-    return []
 
 
 def _build_run(

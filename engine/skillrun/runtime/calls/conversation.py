@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import count
 from typing import Final
 
 from skillrun.events import CallEnded, CallStarted
@@ -45,7 +46,7 @@ from skillrun.runtime.run_budget import Reservation
 from skillrun.store.checkpoints import kill_point
 from skillrun.store.journal import JournalUnwritable
 from skillrun.structured_output.trailing_record import DocumentReply, find_last_block
-from skillrun.types.schemas import ShapeError, quote_value
+from skillrun.types.schemas import quote_value
 
 _STATUS: Final = {"length": "truncated", "refusal": "refused", "other": "error"}
 _WHY: Final = {
@@ -53,6 +54,7 @@ _WHY: Final = {
     "refusal": "the model refused to answer",
     "other": "the model stopped for an unknown reason",
 }
+_CALLS_TOOLS: Final = "the model calls tools instead of replying"
 
 
 async def converse(
@@ -66,70 +68,64 @@ async def converse(
     messages = list(member_request.request.messages)
     reads: list[LineRange] = []
     repaired, no_room = False, ""
-    turn = 0
-    while True:
-        turn += 1
+    for turn in count(1):
         address = turn_address(member_request.address, turn, attempt)
-        request = member_request.request
-        if member_request.tools or turn > 1:
-            room = member_request.room(messages)
-            last = bool(member_request.tools) and (turn >= member_request.turns or room < 2 * MIN_REPLY_TOKENS)
-            most = max(MIN_REPLY_TOKENS, min(request.max_tokens, room))
-            request = replace(
-                request, messages=tuple(messages), max_tokens=most, tools=member_request.tools, answer_now=last
-            )
+        request = _turn_request(member_request, messages, turn)
         try:
             reply = await call_model(phase, address, member_request.member, request)
         except ModelError as error:
-            return _failed_result(phase, member_request, error, tuple(reads))
+            return replace(_failed_result(phase, member_request, error), reads=tuple(reads))
         on_response()
-        is_document_complete = (
-            member_request.record_request is not None
-            and reply.stop == "length"
-            and find_last_block(reply.text) is not None
-        )
+        answer = partial(MemberReply, member_request.member, text=reply.text, reads=tuple(reads))
+        record_request = member_request.record_request
         if reply.stop == "length" and (cut := salvage_truncated_reply(member_request, reply)) is not None:
             return replace(cut, reads=tuple(reads))
-        if reply.stop not in ("end", "tool") and not is_document_complete:
+        has_document = record_request is not None and reply.stop == "length" and find_last_block(reply.text) is not None
+        if reply.stop not in ("end", "tool") and not has_document:
             why = f"{request.model}: {_WHY[reply.stop]}" if reply.stop == "refusal" else _WHY[reply.stop]
-            return MemberReply(member_request.member, _STATUS[reply.stop], reply.text, reason=why, reads=tuple(reads))
+            return answer(_STATUS[reply.stop], reason=why)
         if reply.calls and request.answer_now:
-            return MemberReply(
-                member_request.member,
-                "error",
-                reply.text,
-                reason="the model calls tools instead of replying",
-                reads=tuple(reads),
-            )
+            return answer("error", reason=_CALLS_TOOLS)
         if reply.calls and request.tools:
             messages.append(Message("assistant", (Block(reply.text),) if reply.text else (), reply.calls))
             results = await run_tools(phase, member_request, address, messages, reply.calls, reads)
             messages.extend(tool_messages(member_request, messages, results))
             continue
-        if member_request.record_request is not None:
-            retry_address = turn_address(member_request.address, turn + 1, attempt)
-            return await _finish_document(
-                phase, member_request, member_request.record_request, reply, request, retry_address, tuple(reads)
-            )
+        history = (*messages, Message("assistant", (Block(reply.text),)))
+        if record_request is not None:
+            address = turn_address(member_request.address, turn + 1, attempt)
+            request = replace(request, messages=history)
+            result = await _finish_document(phase, member_request, record_request, reply, request, address)
+            return replace(result, reads=tuple(reads))
         value, errors, dropped = parse_value(member_request, reply, repaired=repaired)
         if errors and not repaired:
             repaired = True
-            fix = Message("user", (Block(_repair(phase, errors, member_request)),))
-            retry_messages = [*messages, Message("assistant", (Block(reply.text),)), fix]
-            if member_request.room(retry_messages) >= MIN_REPLY_TOKENS:
-                messages = retry_messages
+            schema = json.dumps(member_request.shape.schema if member_request.shape else {}, ensure_ascii=False)
+            names = {"errors": [vars(error) for error in errors], "schema": schema}
+            fix = Message("user", (Block(render_template(phase.run, "system/repair", names)),))
+            if member_request.room((*history, fix)) >= MIN_REPLY_TOKENS:
+                messages = [*history, fix]
                 continue
             no_room = f"; the window of {request.model} has no room for another request"
         if errors:
             reason = "; ".join(map(str, errors[:3]))
             reason = f"the reply does not match the schema: {reason}; it begins {quote_value(reply.text)}{no_room}"
-            return MemberReply(member_request.member, "parse_error", reply.text, reason=reason, reads=tuple(reads))
+            return answer("parse_error", reason=reason)
         if not reply.text.strip():
-            return MemberReply(member_request.member, "empty", reason="the reply is empty", reads=tuple(reads))
-        history = (*messages, Message("assistant", (Block(reply.text),)))
-        return MemberReply(
-            member_request.member, "success", reply.text, value, dropped=dropped, reads=tuple(reads), messages=history
-        )
+            return answer("empty", text="", reason="the reply is empty")
+        return answer("success", data=value, dropped=dropped, messages=history)
+    raise AssertionError("the loop has no end")
+
+
+def _turn_request(member_request: MemberRequest, messages: list[Message], turn: int) -> Request:
+    """Return the request of a turn. In the last turn, and when little room is left, the member must reply."""
+    request, tools = member_request.request, member_request.tools
+    if turn == 1 and not tools:
+        return request
+    room = member_request.room(messages)
+    last = bool(tools) and (turn >= member_request.turns or room < 2 * MIN_REPLY_TOKENS)
+    most = max(MIN_REPLY_TOKENS, min(request.max_tokens, room))
+    return replace(request, messages=tuple(messages), max_tokens=most, tools=tools, answer_now=last)
 
 
 async def _finish_document(
@@ -139,31 +135,26 @@ async def _finish_document(
     reply: Reply,
     request: Request,
     retry_address: str,
-    reads: tuple[LineRange, ...],
 ) -> MemberReply:
-    """Return a document with its record. If the record is missing or malformed, request the record once more."""
-    document = split_reply(record_request, reply.text)
+    """Return a document with its record. If the record is missing or malformed, request the record once more.
+
+    `request` has the messages of the conversation, with the reply.
+    """
+    document, member = split_reply(record_request, reply.text), member_request.member
     if not document.document:
-        return MemberReply(
-            member_request.member, "empty", reply.text, reason="the reply contains no document", reads=reads
-        )
-    history = (*request.messages, Message("assistant", (Block(reply.text),)))
+        return MemberReply(member, "empty", reply.text, reason="the reply contains no document")
     why = ""
     if document.errors:
-        document, why = await _request_record(
-            phase, member_request, record_request, document, request, history, retry_address
-        )
-    lacking = why or document.reason
+        document, why = await _request_record(phase, member_request, record_request, document, request, retry_address)
     return MemberReply(
-        member_request.member,
+        member,
         "success",
         document.document,
         record=document.record,
-        record_problem=lacking,
-        points=point_answers(record_request, document.record, member_request.member),
+        record_problem=f"{document.reason}; {why}" if why else document.reason,
+        points=point_answers(record_request, document.record, member),
         dropped=document.dropped,
-        reads=reads,
-        messages=history,
+        messages=request.messages,
     )
 
 
@@ -173,38 +164,29 @@ async def _request_record(
     record_request: RecordRequest,
     document: DocumentReply,
     request: Request,
-    history: tuple[Message, ...],
     address: str,
 ) -> tuple[DocumentReply, str]:
     """Request the record alone. Return the document with the record, and the reason if the request failed."""
     # If the request had no record schema, the record is now requested for the first time, so nothing was wrong with it.
     errors = document.errors if member_request.request.record_schema is not None else ()
-    messages = (*history, Message("user", (Block(render_record_request(phase.run, record_request, errors)),)))
-    schema = record_request.shape.schema
-    size = estimate_request_tokens(request.system, messages, schema, member_request.tools)
+    ask = Message("user", (Block(render_record_request(phase.run, record_request, errors)),))
+    messages, schema, tools = (*request.messages, ask), record_request.shape.schema, member_request.tools
+    size = estimate_request_tokens(request.system, messages, schema, tools)
     room = min(request.max_tokens, member_request.window - size)
     if room < MIN_REPLY_TOKENS:
-        return document, f"{document.reason}; the window of {request.model} has no room for another request"
-    request = replace(
-        request,
-        messages=messages,
-        schema=schema,
-        record_schema=None,
-        max_tokens=room,
-        answer_now=bool(member_request.tools),
-    )
+        return document, f"the window of {request.model} has no room for another request"
+    request = replace(request, messages=messages, schema=schema, record_schema=None, max_tokens=room)
+    request = replace(request, answer_now=bool(tools))
     try:
         reply = await call_model(phase, address, member_request.member, request)
     except ModelError as error:
-        return document, f"{document.reason}; {_failed_result(phase, member_request, error, ()).reason}"
+        return document, _failed_result(phase, member_request, error).reason
     if reply.stop != "end":
-        return document, f"{document.reason}; {_WHY.get(reply.stop, 'the model calls tools instead of replying')}"
+        return document, _WHY.get(reply.stop, _CALLS_TOOLS)
     return merge_second_record(record_request, document, reply.text), ""
 
 
-def _failed_result(
-    phase: PhaseRun, member_request: MemberRequest, error: ModelError, reads: tuple[LineRange, ...]
-) -> MemberReply:
+def _failed_result(phase: PhaseRun, member_request: MemberRequest, error: ModelError) -> MemberReply:
     """Return the result of a failed call. An error that affects all members is raised, naming phase and model."""
     model = member_request.request.model
     if error.kind in FATAL_ERRORS:
@@ -215,17 +197,11 @@ def _failed_result(
         member_request.member,
         "timeout" if error.kind == "timeout" else "error",
         reason=f"{model}: {error.message}" if refused else error.message,
-        reads=reads,
         kind=error.kind,
         refused=refused,
         given_up=error.given_up,
         next_step=error.next_step,
     )
-
-
-def _repair(phase: PhaseRun, errors: list[ShapeError], member_request: MemberRequest) -> str:
-    schema = json.dumps(member_request.shape.schema if member_request.shape else {}, ensure_ascii=False)
-    return render_template(phase.run, "system/repair", {"errors": [vars(error) for error in errors], "schema": schema})
 
 
 MOST_TOKENS: Final = 10**12  # more tokens than any prompt has
@@ -276,7 +252,8 @@ async def call_model(phase: PhaseRun, address: str, member: str, request: Reques
     else:
         reply = sent[0]
         phase.count(reply.usage, reply.price, goes_on=request.continues_conversation)
-    run.emit(_call_ended_event(phase, address, member, reply, replayed=result.is_replayed))
+    used = (reply.seconds, reply.usage.to_dict(), reply.price)
+    run.emit(CallEnded(address, phase.name, member, reply.model, result.is_replayed, *used, reply.text, reply.stop))
     return reply
 
 
@@ -352,10 +329,3 @@ def _max_usage(run: Run, request: Request, exactly: bool) -> Reservation:
     used = estimate_request_tokens(request.system, request.messages, request.schema, enough=enough)
     used += len(str(request.tools)) if request.tools else 0
     return Reservation(1, used + output, catalogue.price(request.model, Usage(used, output)) or 0)
-
-
-def _call_ended_event(phase: PhaseRun, address: str, member: str, reply: Reply, *, replayed: bool) -> CallEnded:
-    usage, price = reply.usage.to_dict(), reply.price
-    return CallEnded(
-        address, phase.name, member, reply.model, replayed, reply.seconds, usage, price, reply.text, reply.stop
-    )

@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import count
 from typing import Any
 
-from skillrun.definitions.definitions import Prompt, Protocol, Step
+from skillrun.definitions.definitions import Protocol, Step
 from skillrun.models.messages import ToolSpec
 from skillrun.runtime.calls.conversation import converse
 from skillrun.runtime.calls.member_request import MemberReply, MemberRequest, report_pruned_items
@@ -22,7 +22,6 @@ from skillrun.runtime.prompts.context import (
     conversation,
     is_persistent,
 )
-from skillrun.runtime.prompts.material import MaterialBlock
 from skillrun.runtime.prompts.shared_prefix import is_worth_caching, material_blocks
 from skillrun.runtime.prompts.step_records import (
     MOST_NAMED,
@@ -186,18 +185,14 @@ def _prompt_parts(
     prompt = frame.prompts.get(step.id or "")
     resolved = frame.run.resolve_model(seated.member.model or seated.role.model)
     task = prompt.template.render_text(names) if prompt is not None else ""
-    pieces = [*_task_material(frame.task, prompt, member), *material_blocks(frame.run, step.material, names)]
+    pieces = material_blocks(frame.run, step.material, names)
+    if frame.task is not None and prompt is not None and prompt.template.mentions_any("task"):
+        panel = frame.task
+        pieces = [*material_blocks(panel.frame.run, panel.step.material, frame_names(panel.frame, member)), *pieces]
     task = render_task(step, frame, task, record_request, ends=resolved.records)
     criteria = frame.text(step, "criteria") or frame.criteria
     where = step.id or step.verb
     return PromptParts(frame.phase, resolved, where, seated.id, task, schema, pieces, tools, criteria)
-
-
-def _task_material(task: Task | None, prompt: Prompt | None, member: Mapping[str, Any]) -> list[MaterialBlock]:
-    """Return the material of a panel's task if the prompt contains the task; empty if it does not."""
-    if task is None or prompt is None or not prompt.template.mentions_any("task"):
-        return []
-    return material_blocks(task.frame.run, task.step.material, frame_names(task.frame, member))
 
 
 def _record_result(step: Step, frame: Frame, asked: MemberRequest, key: str, result: MemberReply) -> None:
