@@ -23,7 +23,7 @@ from skillrun.library.settings import ReplySize, load_reply_sizes, step_address
 from skillrun.models.catalogue import Catalogue
 from skillrun.models.messages import NULL_LISTENER, AttemptListener, Reply, Request, Usage
 from skillrun.models.scripted import Rule, ScriptedGateway
-from skillrun.questions.answers import DEFAULT, Answer, Question, build_answer, choices_of, default_of
+from skillrun.questions.answers import DEFAULT, Answer, build_answer, choices_of, default_of
 from skillrun.questions.prepared_answers import PreparedAnswers
 from skillrun.questions.responder import QuestionSet
 from skillrun.runtime.phase_record import UsageTotals
@@ -62,20 +62,18 @@ class AutoResponder:
 
     async def ask(self, question_set: QuestionSet, *, interactive: bool = True) -> list[Answer]:  # noqa: ARG002 (no user is asked)
         """Return an answer to each question, and collect the choices."""
+        answers = []
         for question in question_set.questions:
-            if choices_of(question):
-                self.choices_by_question[str(question["id"])] = choices_of(question)
-        return [self._answer(question_set.key, question) for question in question_set.questions]
-
-    def _answer(self, key: str, question: Question) -> Answer:
-        if question["id"] in self.given:
-            return build_answer(self.given[question["id"]], answered_by=DEFAULT)
-        default = default_of(question)
-        chosen = default if default is not None else next(iter(choices_of(question)), "an answer")
-        answer = None
-        with suppress(SkillrunError):  # an invalid answer is reported when the run asks the question
-            answer = self.prepared.take(key, question)
-        return answer or build_answer(chosen, answered_by=DEFAULT)
+            name, choices, default = str(question["id"]), choices_of(question), default_of(question)
+            if choices:
+                self.choices_by_question[name] = choices
+            answer = None
+            if name not in self.given:
+                with suppress(SkillrunError):  # an invalid answer is reported when the run asks the question
+                    answer = self.prepared.take(question_set.key, question)
+            chosen = default if default is not None else next(iter(choices), "an answer")
+            answers.append(answer or build_answer(self.given.get(name, chosen), answered_by=DEFAULT))
+        return answers
 
 
 @dataclass(frozen=True)

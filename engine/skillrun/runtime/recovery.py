@@ -6,7 +6,6 @@ journal has no entries of the phase, the summary is rebuilt from its artifacts. 
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from typing import Final
 
 from skillrun.events import Notice
@@ -36,21 +35,14 @@ def usable_summary(run: Run, name: str) -> Summary | None:
     if problem or summary is None or summary.status not in FINAL:
         return None
     if run.store.summaries.is_edited(name):
-        _warn_of_edit(run, f"summaries/{name}.md")
+        warn_of_edit(run, f"summaries/{name}.md")
     if summary.missing_keys:
-        run.emit(
-            Notice(f"summaries/{name}.md lacks {', '.join(summary.missing_keys)}; its other fields are used", "warn")
-        )
+        text = f"summaries/{name}.md lacks {', '.join(summary.missing_keys)}; its other fields are used"
+        run.emit(Notice(text, "warn"))
     return Summary.from_record({"phase": name, "round": run.state.round, **summary.record})
 
 
-def warn_of_edits(run: Run) -> None:
-    """Warn of each summary in a past round that was edited."""
-    for place in run.store.summaries.list_edited_in_past_rounds():
-        _warn_of_edit(run, place)
-
-
-def _warn_of_edit(run: Run, place: str) -> None:
+def warn_of_edit(run: Run, place: str) -> None:
     run.emit(Notice(f"{place} was edited manually; the edited version is used", "warn"))
 
 
@@ -65,13 +57,6 @@ def _summary_problem(run: Run, name: str, summary: Summary) -> str:
     if summary.goto is not None and summary.goto["target"] not in run.program.workflow.phases:
         return f"it goes back to {quote_value(summary.goto['target'])}, which is not a phase"
     return ""
-
-
-def phases_to_rebuild(run: Run, done: Collection[str], begun: Collection[str]) -> set[str]:
-    """Return the phases that have no summary, but must have ended, because a later phase has started or ended."""
-    workflow = run.program.workflow
-    later = {*done, *begun}
-    return {name for name in workflow.phases if name not in done and later & (set(workflow.followers(name)) - {name})}
 
 
 async def rebuild_summary(phase: PhaseRun, evaluator: Evaluator) -> Summary | None:

@@ -71,10 +71,10 @@ class RunBudget:
         if self._waiting or not self._fits(held):
             held = estimate(True)
         if self._waiting or not self._fits(held):
-            if not self._under_way:
-                self._check_limits()
-            else:
+            if self._under_way:
                 return await self._turn(held)
+            if self._over():
+                raise self._budget_error()
         return self._take(held)
 
     def count_call(self, reservation: Reservation) -> None:
@@ -163,10 +163,6 @@ class RunBudget:
         self.spent["minutes"] = self._minutes()
         least = {"calls": self.spent["calls"] + 1 > self.limits.get("calls", math.inf)}
         return [name for name, limit in self.limits.items() if least.get(name, self.spent[name] >= limit)]
-
-    def _check_limits(self) -> None:
-        if self._over():
-            raise self._budget_error()
 
     def _budget_error(self) -> BudgetExhausted:
         """Count a refused call, and return the error for it."""

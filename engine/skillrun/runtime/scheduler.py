@@ -11,7 +11,7 @@ from skillrun.events import Notice, PhaseEnded, RunEnded, WentBack
 from skillrun.runtime.asking.forms import reread_forms, warn_of_late_files
 from skillrun.runtime.estimate_updates import emit_goto_estimate
 from skillrun.runtime.phase_record import UsageTotals
-from skillrun.runtime.recovery import phases_to_rebuild, usable_summary, warn_of_edits
+from skillrun.runtime.recovery import usable_summary, warn_of_edit
 from skillrun.runtime.run import PhaseRun, Run
 from skillrun.runtime.scope import base_values, is_true, phase_value
 from skillrun.store.files import LeaseLost
@@ -69,7 +69,8 @@ class Schedule:
                 self._load_final_summaries()
                 await reread_forms(self.run, self.done)
                 warn_of_late_files(self.run, self.done)
-                warn_of_edits(self.run)
+                for place in self.run.store.summaries.list_edited_in_past_rounds():
+                    warn_of_edit(self.run, place)
 
     @property
     def pause_type(self) -> str:
@@ -101,15 +102,20 @@ class Schedule:
         )
 
     def _load_final_summaries(self) -> None:
-        """Mark each phase that has a summary in this round as final."""
-        run = self.run
-        for name in run.program.workflow.phases:
+        """Mark each phase that has a summary in this round as final.
+
+        A phase without a summary must have ended too if a later phase has started or ended.
+        """
+        run, workflow = self.run, self.run.program.workflow
+        for name in workflow.phases:
             summary = usable_summary(run, name)
             if summary is not None:
                 recovered = summary.flags.get("recovered")
                 self._apply_summary(name, summary, new=name in self.unfinished and not recovered)
                 run.emit(PhaseEnded(name, run.state.round, self.done[name], final=True))
-        run.lost_phases = phases_to_rebuild(run, self.done, self.unfinished)
+        later = {*self.done, *self.unfinished}
+        missing = (name for name in workflow.phases if name not in self.done)
+        run.lost_phases = {name for name in missing if later & (set(workflow.followers(name)) - {name})}
         self._save()
 
     def _apply_summary(self, name: str, summary: Summary, *, new: bool) -> None:
