@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from skillrun.cli.registry import COMMANDS
-from skillrun.extensions.testing.case_reader import CASES_FOLDER
+from skillrun.extensions.testing.cases import CASES_FOLDER
 from skillrun.library.roots import FOLDERS
 
 TOP = Path(__file__).parents[2]

@@ -157,6 +157,11 @@ class Request:
     """The schema of the record at the end of the reply. The prompt describes it to the model; only the scripted model
     reads this field."""
 
+    @property
+    def blocks(self) -> list[Block]:
+        """The blocks of the prompt in order: the system prompt, then the messages."""
+        return [*self.system, *(block for message in self.messages for block in message.blocks)]
+
     def fingerprint(self) -> str:
         """Return the hexadecimal SHA-256 of the request's canonical JSON. It is computed once.
 

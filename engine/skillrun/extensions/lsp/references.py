@@ -12,10 +12,9 @@ from typing import Final
 
 from skillrun.extensions.lsp.declarations import declaration_ranges, list_declarations, text_range
 from skillrun.extensions.lsp.symbol_index import SymbolIndex, TextRange, map_offset
-from skillrun.extensions.testing.case_reader import CaseFile, case_files
+from skillrun.extensions.testing.cases import CaseFile, case_files
 from skillrun.library.symbols import Symbol, SymbolReference
 from skillrun.syntax.diagnostics import Problems
-from skillrun.syntax.document import parse_document
 from skillrun.syntax.source import Mapping, Node, Scalar, Sequence, Source
 from skillrun.types.types import identifier
 
@@ -127,11 +126,7 @@ def _references_in_path(index: SymbolIndex, path: Path) -> Iterator[SymbolRefere
 
 
 def _references_in_case(index: SymbolIndex, file: CaseFile) -> Iterator[SymbolReference]:
-    problems, unsaved = Problems.without_limit(), index.library.unsaved.get(file.path)
-    if unsaved is None:
-        document = file.document(problems, index.library.project)
-    else:
-        document = parse_document(Source(file.path, file.label, unsaved), problems)
+    document = file.document(Problems.without_limit(), index.library.project, index.library.unsaved.get(file.path))
     if document is None:
         return
     library_path = f"workflows/{file.workflow}.md"

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from skillrun.checker.checker import CheckedLibrary, CheckedPart, recheck
 from skillrun.checker.program import Program
 from skillrun.extensions.lsp.symbol_index import SymbolIndex
-from skillrun.extensions.testing.case_reader import CaseFile, case_files, is_case_file
+from skillrun.extensions.testing.cases import CaseFile, case_files, is_case_file
 from skillrun.extensions.testing.checking import case_problems
 from skillrun.library.library import Library
 from skillrun.library.roots import enclosing_project, is_in_library, search_path

@@ -1,18 +1,31 @@
-"""Defines the data of a test case and the keys of a case file."""
+"""Defines test cases: the keys of a case file, the files in `tests/`, and the reader that reports invalid parts.
+
+`checking` checks the names in a case against the workflow.
+"""
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from skillrun.definitions.reader import Reader
 from skillrun.definitions.verbs import Key, Keys
-from skillrun.models.scripted import Rule
-from skillrun.questions.prepared_answers import PreparedEntry
+from skillrun.models.scripted import Rule, read_script
+from skillrun.questions.prepared_answers import PreparedEntry, parse_prepared_answers
+from skillrun.scoring.patterns import rejection_reason
 from skillrun.syntax import source
-from skillrun.syntax.source import Span
+from skillrun.syntax.diagnostics import ParsingStopped, Problems
+from skillrun.syntax.document import parse_document
+from skillrun.syntax.reading import decode_source, read_source
+from skillrun.syntax.source import MAX_BYTES, Document, Node, Scalar, Sequence, Source, Span, to_plain
+from skillrun.syntax.yaml import parse_yaml
+from skillrun.templates.expressions import Value
 
+CASES_FOLDER: Final = "tests"
 STATUSES: Final = ("completed", "failed", "waiting")
 ENVIRONMENTS: Final = ("terminal", "editor", "ci")
 DEFAULT_STARTED_AT: Final = "2026-01-01T00:00:00Z"
@@ -109,13 +122,203 @@ class Case:
     run: RunSettings = field(default_factory=RunSettings)
     expectations: tuple[Expectation, ...] = ()
 
-    @property
-    def span(self) -> Span:
-        """The start of the case file."""
-        return Span(self.front.span.source, 0)
+    def span(self, *path: str) -> Span:
+        """Return the position of the key at a path, or of its nearest parent that exists, or the start of the file."""
+        spans = (self.front.key_span(*path[:length]) for length in range(len(path), 0, -1))
+        return next((span for span in spans if span is not None), Span(self.front.span.source, 0))
 
     @property
     def input_names(self) -> frozenset[str]:
         """The names of the inputs that the case sets."""
         node = self.front.get("inputs")
         return frozenset(node.entries) if isinstance(node, source.Mapping) else frozenset()
+
+
+class CaseFile(NamedTuple):
+    """A case file, `tests/<workflow>/<name>.md`."""
+
+    workflow: str
+    name: str
+    path: Path
+    label: str
+
+    def document(self, problems: Problems, project: Path, text: str | None = None) -> Document | None:
+        """Return the parsed file; None if it cannot be read. If `text` is given, it replaces the content on disk."""
+        if text is not None:
+            read = decode_source(text.encode("utf-8", "replace"), self.path, self.label, problems, MAX_BYTES)
+        else:
+            read = read_source(self.path, self.label, problems, boundary=project)
+        try:
+            return parse_document(read, problems) if read is not None else None
+        except ParsingStopped:
+            return None
+
+
+def case_files(project: Path) -> Iterator[CaseFile]:
+    """Yield the case files in the subfolders of `tests/`, sorted."""
+    for path in sorted((project / CASES_FOLDER).glob("*/*.md")):
+        label = path.relative_to(project)
+        if is_case_file(label):
+            yield CaseFile(path.parent.name, path.stem, path, label.as_posix())
+
+
+def is_case_file(path: Path) -> bool:
+    """Whether a path, relative to the project, is the path of a case file. READMEs and hidden files are not."""
+    return len(path.parts) == 3 and path.match(f"{CASES_FOLDER}/[!.]*/[!.]*.md") and path.name != "README.md"
+
+
+def read_named_file(
+    path: Path, name: str, span: Span, problems: Problems, project: Path, max_bytes: int = MAX_BYTES
+) -> Source | None:
+    """Read a file that a case names. If this fails, report the problems at `span`, where the case names the file."""
+    file_problems = Problems()
+    label = Path(os.path.relpath(path, project)).as_posix()
+    content = read_source(path, label, file_problems, max_bytes, boundary=project)
+    for problem in file_problems:
+        problems.report(span, problem.code, f"{name}: {problem.message}", problem.hint)
+    return content
+
+
+class CaseReader(Reader):
+    """Reads the parts of a case; invalid parts are reported at their positions and omitted."""
+
+    def __init__(self, file: CaseFile, project: Path, problems: Problems) -> None:
+        super().__init__(problems, literal=True)
+        self.file, self.project = file, project
+
+    def read_case(self, document: Document) -> Case:
+        """Return the case in a file. Raises ParsingStopped if there are too many errors."""
+        front = document.frontmatter
+        values = self.read(front, CASE_KEYS)
+        if not front.entries:
+            self.report(front.span, "frontmatter", "this case is empty", "begin with `---`, `expect:`, `---`")
+        answers, replies, run, expect = (front.get(name) for name in ("answers", "replies", "run", "expect"))
+        if isinstance(inputs := front.get("inputs"), Scalar | Sequence) and to_plain(inputs) is not None:
+            self.report_wrong_type(inputs, "a mapping of inputs to values")
+        return Case(
+            self.file.name,
+            self.file.workflow,
+            front,
+            document.body.value.strip(),
+            parse_prepared_answers(answers, self.problems) if answers is not None else {},
+            tuple(self.read_replies(replies)) if replies is not None else (),
+            values.get("model", ""),
+            values.get("project", ""),
+            values.get("runs", ""),
+            values.get("prompts", ""),
+            RunSettings(**self.read(run, RUN_KEYS)) if run is not None else RunSettings(),
+            tuple(self.read_expectations(expect)) if expect is not None else (),
+        )
+
+    def read_key_value(self, name: str, key: Key, node: Node) -> Any:
+        value = super().read_key_value(name, key, node)
+        return value.literal if isinstance(value, Value) else value
+
+    def read_replies(self, node: Node) -> Iterator[ScriptedReply]:
+        """Yield the replies written in the case, or the replies in the script files that the case names.
+
+        The names are relative to the folder of the case.
+        """
+        names = node.items if isinstance(node, Sequence) else (node,)
+        scripts: list[Node] = []
+        if names and all(isinstance(name, Scalar) and isinstance(name.value, str) for name in names):
+            for name in names:
+                typed = self.read_sentence(name)
+                path = self.file.path.parent / typed
+                script = read_named_file(path, typed, name.span, self.problems, self.project)
+                parsed = parse_yaml(script, 0, len(script.text), self.problems) if script is not None else None
+                if parsed is not None:
+                    scripts.append(parsed)
+        else:
+            scripts.append(node)
+        for each in scripts:
+            items = each.items if isinstance(each, Sequence) else ()
+            spans = [item.span for item in items if isinstance(item, source.Mapping)]
+            yield from map(ScriptedReply, read_script(each, self.problems), spans)
+
+    def read_expectations(self, node: Node) -> Iterator[Expectation]:
+        self.read(node, EXPECT_KEYS)
+        for name, entry in node.entries.items() if isinstance(node, source.Mapping) else ():
+            value = entry.value
+            match name:
+                case "outcome":
+                    yield from self.read_outcome(value)
+                case "path":
+                    items = self.read_items(value, "phases", "write `[first, second]`")
+                    phases = tuple(self.read_sentence(item) for item in items)
+                    if phases or isinstance(value, Sequence):
+                        yield Expectation(name, phases, value.span)
+                case "outputs" | "flags":
+                    for phase, expected in self.read_entries(value, f"phases to their {name}"):
+                        for key, each in self.read_entries(expected, "names to values"):
+                            yield Expectation(name, to_plain(each), each.span, phase, key)
+                case "artifacts":
+                    yield from self.read_artifacts(value)
+                case "prompts":
+                    for address, texts in self.read_entries(value, "address patterns to expected prompt contents"):
+                        yield from self.read_text_expectations("prompt", address, texts, PROMPT_KEYS)
+                case "calls":
+                    yield from self.read_calls(value)
+                case "price" if isinstance(price := to_plain(value), int | float):
+                    yield Expectation(name, price, value.span)
+
+    def read_outcome(self, node: Node) -> Iterator[Expectation]:
+        if isinstance(node, Scalar):
+            status = self.read_key_value("outcome", OUTCOME_KEYS["status"], node)
+            if status is not None:
+                yield Expectation("outcome", status, node.span)
+            return
+        values = self.read(node, OUTCOME_KEYS)
+        for name, kind in (("status", "outcome"), ("reason", "reason")):
+            if name in values and isinstance(node, source.Mapping):
+                yield Expectation(kind, values[name], node.value_span(name) or node.span)
+
+    def read_artifacts(self, node: Node) -> Iterator[Expectation]:
+        if isinstance(node, Sequence):
+            for item in node.items:
+                yield Expectation("artifact", True, item.span, self.read_sentence(item))
+            return
+        for name, value in self.read_entries(node, "artifacts to expected contents"):
+            if isinstance(value, Scalar) and (value.value is None or isinstance(value.value, bool)):
+                yield Expectation("artifact", value.value is not False, value.span, name)
+            else:
+                yield from self.read_text_expectations("artifact", name, value, TEXT_KEYS)
+
+    def read_text_expectations(self, kind: str, subject: str, node: Node, keys: Keys) -> Iterator[Expectation]:
+        """Yield the expectations about a text. A key with a list has one expectation for each item."""
+        values = self.read(node, keys)
+        for name, entry in node.entries.items() if isinstance(node, source.Mapping) else ():
+            if name not in values:
+                continue
+            if name in ("equals", "at_most"):
+                yield Expectation(kind, values[name], entry.value.span, subject, name)
+                continue
+            for item in entry.value.items if isinstance(entry.value, Sequence) else (entry.value,):
+                wanted = self.read_sentence(item)
+                if name == "matches" and (wrong := rejection_reason(wanted)):
+                    self.report(item.span, "pattern", f"invalid pattern: {wrong}")
+                elif not wanted:
+                    self.report(item.span, "empty", f"`{name}` has an empty text", "write a text that is not empty")
+                else:
+                    yield Expectation(kind, wanted, item.span, subject, name)
+
+    def read_calls(self, node: Node) -> Iterator[Expectation]:
+        """Yield the expectations about numbers of calls, each an exact number or bounds."""
+        counts: Iterable[tuple[str, Node]] = [("*", node)]
+        if isinstance(node, source.Mapping) and (not node.entries or node.entries.keys() - BOUND_KEYS.keys()):
+            counts = self.read_entries(node, "address patterns to numbers of calls")
+        for address, value in counts:
+            if address in BOUND_KEYS:
+                hint = f"for all calls, write `'*': {{{address}: …}}`"
+                self.report(value.span, "calls", f"`{address}` cannot be combined with address patterns", hint)
+            elif isinstance(value, source.Mapping):
+                bounds = self.read(value, BOUND_KEYS)
+                yield Expectation("calls", (bounds.get("at_least", 0), bounds.get("at_most")), value.span, address)
+            elif (number := self.read_key_value("calls", Key("integer", "a number", least=0), value)) is not None:
+                yield Expectation("calls", (number, number), value.span, address)
+
+    def read_entries(self, node: Node, what: str) -> Iterator[tuple[str, Node]]:
+        if isinstance(node, source.Mapping):
+            yield from ((name, entry.value) for name, entry in node.entries.items())
+        else:
+            self.report_wrong_type(node, f"a mapping of {what}")

@@ -6,10 +6,11 @@ The user confirms the price first.
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final
@@ -24,14 +25,13 @@ from skillrun.cli.loading import (
     exit_on_errors,
     load,
     load_script,
-    require_workflow,
 )
-from skillrun.cli.options import FILE, current_project, relative_to_cwd
+from skillrun.cli.options import current_project, relative_to_cwd
 from skillrun.cli.output import Output
 from skillrun.cli.preview import ExpectedSizes, PaddedScriptedGateway, tool_turn_usage
 from skillrun.cli.trust import require_trust
-from skillrun.extensions.testing.case_reader import CaseFile, read_case
-from skillrun.extensions.testing.checking import prepare_case
+from skillrun.extensions.testing.cases import CaseFile
+from skillrun.extensions.testing.checking import load_case
 from skillrun.extensions.testing.comparison_report import (
     Comparison,
     ComparisonCost,
@@ -43,13 +43,13 @@ from skillrun.extensions.testing.comparison_report import (
     table_lines,
 )
 from skillrun.extensions.testing.judging import JudgedPair, check_judge, judge_all_pairs
-from skillrun.extensions.testing.sample_replies import SampleReplies
 from skillrun.extensions.testing.sampling import (
     ComparisonScope,
     ComparisonSide,
     ConversationPaths,
     Sample,
     SampleContext,
+    SampleReplies,
     collect_requests,
     run_samples,
 )
@@ -88,50 +88,6 @@ class CompareOptions:
     runs: Path
 
 
-def compare_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options of a comparison to a command."""
-    options = (
-        click.option(
-            "--compare",
-            "other",
-            default="",
-            metavar="VERSION",
-            help="Compare the project's files with VERSION on a real model. VERSION is a git revision, a folder, or "
-            "`shipped` (the built-in files). Prints the price before it starts.",
-        ),
-        click.option(
-            "--samples", type=click.IntRange(1, 100), default=None, metavar="N", help="Samples per case. Default: 3."
-        ),
-        click.option("--phase", default="", metavar="PHASE", help="Compare the calls of this phase."),
-        click.option("--step", default="", metavar="STEP", help="Compare the calls of this step."),
-        click.option("--whole", is_flag=True, help="Compare whole runs: a real model replies to every call."),
-        click.option(
-            "--judge",
-            default="",
-            metavar="WORKFLOW",
-            help="Score each pair of results with WORKFLOW, such as the built-in `judge-pair`. The judge does not see "
-            "which version a result comes from.",
-        ),
-        click.option(
-            "--model",
-            default="",
-            metavar="NAME",
-            help="Use this model for every call. Default: SKILLRUN_MODEL.",
-        ),
-        click.option(
-            "--script",
-            type=FILE,
-            metavar="FILE",
-            help="Use the replies in this file instead of calling a model, for tests.",
-        ),
-        click.option("--yes", is_flag=True, help="Start without asking for confirmation."),
-        click.option("--trust-project", is_flag=True, help="Trust this project's provider addresses."),
-    )
-    for option in reversed(options):
-        command = option(command)
-    return command
-
-
 def parse_compare_options(workflow: str, chosen: Mapping[str, Any]) -> CompareOptions | None:
     """Return the options of a comparison; None if `--compare` is not given. Raises UsageError if options conflict."""
     scope = ComparisonScope(chosen["whole"], chosen["phase"], chosen["step"])
@@ -162,8 +118,13 @@ def compare(options: CompareOptions, library: Library, files: Sequence[CaseFile]
     """Print the price, ask for confirmation, run the comparison and print the results. Returns the exit code."""
     script = load_script(options.script, out)
     loaded = load(options.workflow, out, library)
-    judge = _load_judge(options.judge, library, out) if options.judge else None
-    loaded = _check_models(options, loaded, script, out)
+    judge = load(options.judge, out, library).program if options.judge else None
+    if judge is not None:
+        check_judge(judge)
+    loaded.check_models(options.model, {}, keys=script is None)
+    if script is None:
+        used = loaded.resolve_models(options.model)
+        loaded = require_trust(loaded, used, out, unattended=options.yes, is_granted=options.trust_project)
     with open_other_version(options.other, library, current_project()) as older:
         if older.locate(f"workflows/{options.workflow}.md") is None:
             raise UsageError(f"`{options.other}` has no workflow `{options.workflow}`", "choose another version")
@@ -172,26 +133,7 @@ def compare(options: CompareOptions, library: Library, files: Sequence[CaseFile]
             _load_side(options.other, other_program, files, out),
             _load_side(WORKING_TREE, loaded.program, files, out),
         )
-        work = _ComparisonRun(options, loaded, sides, judge, script, out)
-        return work.run()
-
-
-def _load_judge(name: str, library: Library, out: Output) -> Program:
-    require_workflow(name, library)
-    program = load(name, out, library).program
-    check_judge(program)
-    return program
-
-
-def _check_models(
-    options: CompareOptions, loaded: LoadedWorkflow, script: Script | None, out: Output
-) -> LoadedWorkflow:
-    """Check that the models are available and, unless replies are scripted, that the user trusts the providers."""
-    loaded.check_models(options.model, {}, keys=script is None)
-    if script is not None:
-        return loaded
-    used = loaded.resolve_models(options.model)
-    return require_trust(loaded, used, out, unattended=options.yes, is_granted=options.trust_project)
+        return _ComparisonRun(options, loaded, sides, judge, script, out).run()
 
 
 def _load_side(name: str, program: Program, files: Sequence[CaseFile], out: Output) -> ComparisonSide:
@@ -199,9 +141,7 @@ def _load_side(name: str, program: Program, files: Sequence[CaseFile], out: Outp
     problems, project = Problems(), current_project().resolve()
     cases = {}
     for file in files:
-        document = file.document(problems, project)
-        case = read_case(file, document, problems, project) if document is not None else None
-        ready = prepare_case(case, program, project, problems) if case is not None else None
+        ready = load_case(file, program, project, problems)
         if ready is not None:
             cases[file.name] = ready
     if problems.has_errors:
@@ -228,13 +168,14 @@ class _ComparisonRun:
             return self._report_no_difference()
         for line in price_lines(comparison, cost):
             out.line(line)
-        if cost.calls and not self._confirm():
-            return self._report_refusal(cost)
+        refusal = self._confirm(cost) if cost.totals.calls else None
+        if refusal is not None:
+            return refusal
         folder_path = self.options.runs / COMPARISONS_FOLDER
         with LocalStore(folder_path).create_run(self.options.workflow, shared=False) as folder:
             with folder.lease.hold(), closing(folder.open_journal(create=True)) as journal:
                 try:
-                    comparison = asyncio.run(self._collect_samples(paths, journal))
+                    comparison = asyncio.run(self._run_comparison(paths, journal))
                 except KeyboardInterrupt:
                     out.note("completed calls are saved: run the same command to resume without repeating them")
                     raise
@@ -260,113 +201,95 @@ class _ComparisonRun:
         out.data({"status": "same", "calls": 0})
         return 0
 
-    def _confirm(self) -> bool:
-        if self.options.yes or not self._can_ask:
-            return self.options.yes
-        return click.confirm("Make these calls?", default=False, err=True)
+    def _confirm(self, cost: ComparisonCost) -> int | None:
+        """Ask the user to confirm the price.
 
-    @property
-    def _can_ask(self) -> bool:
-        return has_terminal() and not self.out.json
-
-    def _report_refusal(self, cost: ComparisonCost) -> int:
-        """Report that no calls were made. Return exit code 1 if the user declined, 2 without a terminal."""
-        self.out.data({"status": "refused", **cost.data()})
-        if self._can_ask:
+        If the user declines, report this and return exit code 1; without a terminal, 2. None if the user agrees.
+        """
+        can_ask = has_terminal() and not self.out.json
+        if self.options.yes or (can_ask and click.confirm("Make these calls?", default=False, err=True)):
+            return None
+        expected = {**cost.totals.to_dict(), "judging": cost.judge_calls, "on_record": cost.recorded_calls}
+        self.out.data({"status": "refused", "expected": expected})
+        if can_ask:
             self.out.line(NO_CALLS_MADE)
             return 1
         self.out.note("error: confirming the price requires a terminal; no calls were made")
         self.out.note("hint: check the price, then add `--yes`")
         return 2
 
-    def _sampling_context(self, answered: SampleReplies) -> SampleContext:
+    def _sample_context(self, replies: SampleReplies) -> SampleContext:
         cache = cache_folder() if self.script is None else None
-        return SampleContext(self.loaded.catalogue, os.environ, answered, self.options.model, cache)
+        return SampleContext(self.loaded.catalogue, os.environ, replies, self.options.model, cache)
 
     async def _estimate(self) -> tuple[dict[str, ConversationPaths], Comparison, ComparisonCost]:
         """Return the compared calls of each case, a simulated comparison, and the cost of the unrecorded calls."""
+        catalogue, scope = self.loaded.catalogue, self.options.scope
         expected = ExpectedSizes.from_program(self.loaded.program)
-        estimating_gateway = PaddedScriptedGateway(expected, (), price=self.loaded.catalogue.price)
-        answered = SampleReplies(self._recorded_journal(), estimating_gateway, saves=False)
-        circumstances = self._sampling_context(answered)
+        folder = self.options.runs / COMPARISONS_FOLDER / self.options.workflow
+        journal = MemoryJournal()
+        if folder.is_dir():
+            with LocalRun(folder) as earlier:
+                journal = earlier.read_journal() if earlier.has_journal else journal
+        replies = SampleReplies(journal, PaddedScriptedGateway(expected, (), price=catalogue.price), saves=False)
+        context = self._sample_context(replies)
         paths: dict[str, ConversationPaths] = {}
-        for case in self.sides[0].cases:
-            both = [await collect_requests(side, case, circumstances) for side in self.sides]
-            paths[case] = self.options.scope.paths(*both)
-        if not self.options.scope.whole:
-            paths = {case: several for case, several in paths.items() if several}
-        samples = await self._run_samples(paths, circumstances, lambda _sample: None)
-        calls = len(answered.new_calls)
-        judged = await self._run_judge(samples, circumstances, lambda _pair: None)
+        first_unreplied: dict[str, str] = {}
+        for case, ready in self.sides[1].cases.items():
+            both = [await collect_requests(side, case, context) for side in self.sides]
+            several = scope.paths(*both)
+            if several or scope.whole:
+                paths[case] = several
+            if len(several) > 1 and not scope.whole and not scope.phase:  # else the user has chosen the calls
+                patterns = [reply.rule.address for reply in ready.case.replies]
+                if not any(fnmatchcase(f"{several[0]}/1.1", pattern) for pattern in patterns):
+                    first_unreplied[case] = several[0]
+        comparison, sample_calls = await self._collect_samples(paths, context)
         totals = UsageTotals()
-        for address, request, reply in answered.new_calls:
+        for address, request, reply in replies.new_calls:
             totals += UsageTotals(1, reply.usage, reply.price)
             if request.tools:
-                totals += tool_turn_usage(self.loaded.catalogue, request, expected.size_at(address))
-        addresses = self.loaded.catalogue.provider_locations({request.model for _, request, _ in answered.new_calls})
-        models = sorted({request.model for _, request, _ in answered.new_calls})
-        first_unreplied = {
-            case: first for case, several in paths.items() if (first := self._first_without_reply(case, several))
-        }
-        expense = ComparisonCost(
-            totals, len(answered.new_calls) - calls, answered.recorded_calls, models, addresses, first_unreplied
-        )
-        return paths, self._comparison(paths, samples, judged), expense
+                totals += tool_turn_usage(catalogue, request, expected.size_at(address))
+        models = {request.model for _, request, _ in replies.new_calls}
+        judge_calls = len(replies.new_calls) - sample_calls
+        addresses = catalogue.provider_locations(models)
+        cost = ComparisonCost(totals, judge_calls, replies.recorded_calls, sorted(models), addresses, first_unreplied)
+        return paths, comparison, cost
 
-    def _first_without_reply(self, case: str, paths: ConversationPaths) -> str:
-        """Return the first of several compared calls, if the case has no reply for this call.
+    async def _run_comparison(self, paths: Mapping[str, ConversationPaths], journal: Journal) -> Comparison:
+        """Make the calls, and print a line for each sample and each judged pair."""
 
-        Empty if it has a reply, if only one call is compared, or if the user chose the calls (`--whole`, `--phase`).
-        """
-        several = list(paths)
-        if len(several) < 2 or self.options.scope.whole or self.options.scope.phase:
-            return ""
-        patterns = [reply.rule.address for reply in self.sides[1].cases[case].case.replies]
-        return "" if any(fnmatchcase(f"{several[0]}/1.1", pattern) for pattern in patterns) else several[0]
+        def print_sample(sample: Sample) -> None:
+            if sample.status != "interrupted":
+                self.out.line(format_sample(sample))
 
-    def _recorded_journal(self) -> Journal:
-        """Return the journal of this workflow's earlier comparisons; an empty journal before the first."""
-        folder_path = self.options.runs / COMPARISONS_FOLDER / self.options.workflow
-        if not folder_path.is_dir():
-            return MemoryJournal()
-        with LocalRun(folder_path) as folder:
-            return folder.read_journal() if folder.has_journal else MemoryJournal()
-
-    async def _collect_samples(self, paths: dict[str, ConversationPaths], journal: Journal) -> Comparison:
         gateway: Gateway = self.loaded.open_gateway(self.script, self.out.note)
-        circumstances = self._sampling_context(SampleReplies(journal, gateway))
+        context = self._sample_context(SampleReplies(journal, gateway))
         try:
-            samples = await self._run_samples(paths, circumstances, self._print_sample)
-            judged = await self._run_judge(samples, circumstances, lambda each: self.out.line(format_judged_pair(each)))
+            comparison, _ = await self._collect_samples(
+                paths, context, print_sample, lambda pair: self.out.line(format_judged_pair(pair))
+            )
         finally:
             await gateway.close()
-        return self._comparison(paths, samples, judged)
+        return comparison
 
-    def _print_sample(self, sample: Sample) -> None:
-        if sample.status != "interrupted":
-            self.out.line(format_sample(sample))
-
-    async def _run_samples(
-        self, paths: dict[str, ConversationPaths], circumstances: SampleContext, on_sample: Callable[[Sample], None]
-    ) -> list[Sample]:
-        whole = self.options.scope.whole
-        return await run_samples(self.sides, paths, self.options.samples, circumstances, on_sample, whole=whole)
-
-    async def _run_judge(
-        self, samples: Sequence[Sample], circumstances: SampleContext, on_pair: Callable[[JudgedPair], None]
-    ) -> list[JudgedPair]:
-        """Let the judge score the pairs that `pairs_to_judge` selects."""
-        if self.judge is None:
-            return []
-        by_place = {(sample.side, sample.case, sample.number): sample for sample in samples}
-        before, after = self.sides
-        pairs = [
-            (sample, by_place[after.name, case, number])
-            for (side, case, number), sample in by_place.items()
-            if side == before.name
-        ]
-        selected_pairs = pairs_to_judge(pairs, is_estimate=not circumstances.replies.saves)
-        return await judge_all_pairs(self.judge, selected_pairs, self._judge_task, circumstances, on_pair)
+    async def _collect_samples(
+        self,
+        paths: Mapping[str, ConversationPaths],
+        context: SampleContext,
+        on_sample: Callable[[Sample], None] = lambda _: None,
+        on_pair: Callable[[JudgedPair], None] = lambda _: None,
+    ) -> tuple[Comparison, int]:
+        """Run the samples, and let the judge score pairs of them. Also return the number of calls before judging."""
+        options, before, after = self.options, self.sides[0].name, self.sides[1].name
+        samples = await run_samples(self.sides, paths, options.samples, context, on_sample, whole=options.scope.whole)
+        comparison = Comparison(options.workflow, (before, after), options.judge, options.samples, paths, samples, [])
+        sample_calls = len(context.replies.new_calls)
+        if self.judge is not None:
+            pairs = pairs_to_judge(comparison.pairs, is_estimate=not context.replies.saves)
+            judged = await judge_all_pairs(self.judge, pairs, self._judge_task, context, on_pair)
+            comparison = replace(comparison, judged=judged)
+        return comparison, sample_calls
 
     def _judge_task(self, case: str) -> str:
         """Return the description of a case for the judge, as YAML: the workflow, the inputs and the compared part."""
@@ -377,19 +300,9 @@ class _ComparisonRun:
             task["part"] = f"{self.options.scope.phase} {self.options.scope.step}".strip()
         return as_yaml(task)
 
-    def _comparison(
-        self, paths: Mapping[str, ConversationPaths], samples: Sequence[Sample], judged: Sequence[JudgedPair]
-    ) -> Comparison:
-        names = (self.sides[0].name, self.sides[1].name)
-        return Comparison(
-            self.options.workflow, names, self.options.judge, self.options.samples, dict(paths), samples, judged
-        )
-
 
 def _save_comparison(folder: Path, comparison: Comparison) -> tuple[Path, Path]:
     """Write the comparison as markdown and as JSON, named by the next free number. Return both paths."""
-    import json
-
     number = next(n for n in range(1, 10**6) if not any((folder / f"{n}{end}").exists() for end in (".md", ".json")))
     files = folder / f"{number}.md", folder / f"{number}.json"
     texts = render_markdown(comparison), json.dumps(comparison.data(), indent=2, ensure_ascii=False) + "\n"

@@ -77,13 +77,6 @@ class ComparisonCost:
     first_unreplied: Mapping[str, str]
     """The first compared call of each case that has no reply for it. Calls after it differ too."""
 
-    @property
-    def calls(self) -> int:
-        return self.totals.calls
-
-    def data(self) -> dict[str, Any]:
-        return {"expected": {**self.totals.to_dict(), "judging": self.judge_calls, "on_record": self.recorded_calls}}
-
 
 @dataclass(frozen=True)
 class Comparison:
@@ -102,14 +95,34 @@ class Comparison:
         """The cases in the table. If there are several, an empty name for the totals follows."""
         return (*self.paths, "") if len(self.paths) > 1 else tuple(self.paths)
 
+    @property
+    def pairs(self) -> list[tuple[Sample, Sample]]:
+        """The samples of the two versions with the same case and number."""
+        return list(zip(self.samples[::2], self.samples[1::2], strict=True))  # the versions alternate
+
     def samples_of(self, side: str, case: str = "") -> list[Sample]:
         return [sample for sample in self.samples if sample.side == side and case in ("", sample.case)]
 
+    def judged_in(self, case: str = "") -> list[JudgedPair]:
+        """Return the pairs with scores, in one case or in all."""
+        return [pair for pair in self.judged if case in ("", pair.before.case) and pair.is_judged]
+
     def verdict(self, case: str = "") -> Verdict:
         """Return how often each version won, in one case or in all. Judged pairs without a winner are undecided."""
-        pairs = [pair for pair in self.judged if case in ("", pair.before.case) and pair.is_judged]
-        before, after = (sum(pair.winner == name for pair in pairs) for name in ("before", "after"))
-        return Verdict(before, after, len(pairs) - before - after)
+        winners = [pair.winner for pair in self.judged_in(case)]
+        return Verdict(winners.count("before"), winners.count("after"), winners.count(""))
+
+    def figures(self, case: str, side: str) -> dict[str, Any]:
+        """Return the scores, the wins and the usage of a version, in one case or in all."""
+        at, verdict = self.sides.index(side), self.verdict(case)
+        spread = compute_spread([pair.scores[at] for pair in self.judged_in(case)])
+        return {
+            "case": case or None,
+            "version": side,
+            "score": asdict(spread) if spread is not None else None,
+            "better": verdict.after if at else verdict.before,
+            **sum((sample.spent for sample in self.samples_of(side, case)), UsageTotals()).to_dict(),
+        }
 
     def data(self) -> dict[str, Any]:
         verdict = self.verdict()
@@ -120,7 +133,7 @@ class Comparison:
             "judge": self.judge,
             "samples_each": self.count,
             "compared": {case: list(paths) for case, paths in self.paths.items()},
-            "summary": [self._figures(case, side) for case in self.table_cases for side in self.sides],
+            "summary": [self.figures(case, side) for case in self.table_cases for side in self.sides],
             "verdict": {**asdict(verdict), "chance": round(verdict.p_value, 4), "tells": verdict.is_significant},
             "samples": [{**asdict(sample), "spent": sample.spent.to_dict()} for sample in self.samples],
             "judged": [
@@ -135,23 +148,6 @@ class Comparison:
                 for pair in self.judged
             ],
         }
-
-    def _figures(self, case: str, side: str) -> dict[str, Any]:
-        spread, verdict = compute_spread(self.scores(side, case)), self.verdict(case)
-        return {
-            "case": case or None,
-            "version": side,
-            "score": asdict(spread) if spread is not None else None,
-            "better": verdict.before if side == self.sides[0] else verdict.after,
-            **self.spent(side, case).to_dict(),
-        }
-
-    def scores(self, side: str, case: str = "") -> list[float]:
-        at = self.sides.index(side)
-        return [pair.scores[at] for pair in self.judged if case in ("", pair.before.case) and pair.is_judged]
-
-    def spent(self, side: str, case: str = "") -> UsageTotals:
-        return sum((sample.spent for sample in self.samples_of(side, case)), UsageTotals())
 
 
 def price_lines(comparison: Comparison, cost: ComparisonCost) -> Iterator[str]:
@@ -169,7 +165,7 @@ def price_lines(comparison: Comparison, cost: ComparisonCost) -> Iterator[str]:
     judging = f", {cost.judge_calls} of them by the judge" if cost.judge_calls else ""
     known = f"; {cost.recorded_calls:,} more already recorded" if cost.recorded_calls else ""
     tokens = f"about {usage.input:,} tokens in, {usage.output:,} out"
-    yield f"makes {count_noun(cost.calls, 'call')}{judging}{known}: {tokens}, {format_price(cost.totals.price)}"
+    yield f"makes {count_noun(cost.totals.calls, 'call')}{judging}{known}: {tokens}, {format_price(cost.totals.price)}"
     if cost.models:
         yield f"models: {', '.join(cost.models)}"
     yield from (f"{name}: {place}" for name, place in cost.provider_addresses.items())
@@ -232,7 +228,9 @@ def verdict_lines(comparison: Comparison) -> Iterator[str]:
         f"better: {before} {verdict.before}, {after} {verdict.after}, undecided {verdict.undecided} "
         f"(a pair is decided if the judge prefers the same version in both orders)"
     )
-    same, repeated = _count_unjudged_pairs(comparison)
+    whole = [(old, new) for old, new in comparison.pairs if old.has_result and new.has_result]
+    same = sum(old.result == new.result for old, new in whole)
+    repeated = len(whole) - same - len(pairs_to_judge(comparison.pairs))
     if same:
         yield f"{count_noun(same, 'pair')} had identical results and {'was' if same == 1 else 'were'} not judged"
     if repeated:
@@ -252,15 +250,6 @@ def verdict_lines(comparison: Comparison) -> Iterator[str]:
         yield f"no significant difference: the probability of this result by chance is {verdict.p_value:.0%}"
 
 
-def _count_unjudged_pairs(comparison: Comparison) -> tuple[int, int]:
-    """Return how many pairs have identical results, and how many repeat an earlier pair of the case."""
-    after = {(sample.case, sample.number): sample for sample in comparison.samples_of(comparison.sides[1])}
-    pairs = [(sample, after[sample.case, sample.number]) for sample in comparison.samples_of(comparison.sides[0])]
-    whole = [pair for pair in pairs if pair[0].has_result and pair[1].has_result]
-    same = sum(before.result == other.result for before, other in whole)
-    return same, len(whole) - same - len(pairs_to_judge(pairs))
-
-
 def pairs_to_judge(pairs: Iterable[tuple[Sample, Sample]], *, is_estimate: bool = False) -> list[tuple[Sample, Sample]]:
     """Return the pairs to judge.
 
@@ -277,25 +266,23 @@ def pairs_to_judge(pairs: Iterable[tuple[Sample, Sample]], *, is_estimate: bool 
 
 
 def _row(comparison: Comparison, case: str, side: str) -> list[str]:
-    samples, spent = comparison.samples_of(side, case), comparison.spent(side, case)
-    verdict = comparison.verdict(case)
+    samples, figures = comparison.samples_of(side, case), comparison.figures(case, side)
     met, total = (sum(sample.expected[at] for sample in samples) for at in (0, 1))
-    spread = compute_spread(comparison.scores(side, case))
     score = ""
-    if spread is not None:
-        score = f"{spread.mean:.1f}" + (f" ± {spread.deviation:.1f}" if spread.deviation is not None else "")
+    if figures["score"] is not None:
+        mean, deviation = figures["score"]["mean"], figures["score"]["deviation"]
+        score = f"{mean:.1f}" if deviation is None else f"{mean:.1f} ± {deviation:.1f}"
     whole = sum(sample.has_result for sample in samples)
-    better = str(verdict.before if side == comparison.sides[0] else verdict.after) if comparison.judge else ""
     return [
         case or "all",
         side,
         str(whole) if whole == len(samples) else f"{whole} of {len(samples)}",
         f"{met} of {total}" if total else "",
         score,
-        better,
-        f"{spent.usage.input:,}",
-        f"{spent.usage.output:,}",
-        format_price(spent.price),
+        str(figures["better"]) if comparison.judge else "",
+        f"{figures['input']:,}",
+        f"{figures['output']:,}",
+        format_price(figures["price"]),
     ]
 
 
@@ -308,27 +295,20 @@ def render_markdown(comparison: Comparison) -> str:
         "\n".join(f"- {line}" for line in verdict_lines(comparison)),
     ]
     judged = {(pair.before.case, pair.before.number): pair for pair in comparison.judged}
-    for case in comparison.paths:
-        for number in range(1, comparison.count + 1):
-            parts.append(f"## {case}, sample {number}")
-            for side in comparison.sides:
-                sample = next(each for each in comparison.samples_of(side, case) if each.number == number)
-                status = f" ({sample.status}: {sample.reason})" if not sample.has_result else ""
-                parts += [f"### {side}{status}", _fence_text(sample.result)]
-            if (pair := judged.get((case, number))) is not None:
-                parts.append("\n".join(_judgement_lines(comparison, pair)))
-    return "\n\n".join(parts) + "\n"
-
-
-def _judgement_lines(comparison: Comparison, pair: JudgedPair) -> Iterator[str]:
     before, after = comparison.sides
-    for number, look in enumerate(pair.judgements, 1):
-        first = before if look.first == "before" else after
-        summary = look.failure or f"{before} {look.before:g}, {after} {look.after:g}. {look.reason}"
-        yield f"- judgement {number}, {first} shown first: {' '.join(summary.split())}"
-
-
-def _fence_text(text: str) -> str:
-    longest = max((len(match[1]) for match in _FENCE.finditer(text)), default=2)
-    fence = "`" * max(3, longest + 1)
-    return f"{fence}\n{text}\n{fence}"
+    for samples in comparison.pairs:
+        case, number = samples[0].case, samples[0].number
+        parts.append(f"## {case}, sample {number}")
+        for sample in samples:
+            status = f" ({sample.status}: {sample.reason})" if not sample.has_result else ""
+            longest = max((len(match[1]) for match in _FENCE.finditer(sample.result)), default=2)
+            fence = "`" * max(3, longest + 1)
+            parts += [f"### {sample.side}{status}", f"{fence}\n{sample.result}\n{fence}"]
+        lines = []
+        for count, look in enumerate(judged[case, number].judgements if (case, number) in judged else (), 1):
+            first = before if look.first == "before" else after
+            summary = look.failure or f"{before} {look.before:g}, {after} {look.after:g}. {look.reason}"
+            lines.append(f"- judgement {count}, {first} shown first: {' '.join(summary.split())}")
+        if lines:
+            parts.append("\n".join(lines))
+    return "\n\n".join(parts) + "\n"

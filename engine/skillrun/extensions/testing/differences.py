@@ -1,13 +1,23 @@
-"""Formats the difference between an expected and an actual text: `-` marks expected lines, `+` actual lines."""
+"""Formats differences between texts, and between the prompts of a case and recorded ones.
+
+`-` marks expected or recorded lines, `+` actual lines. Recorded prompts are stored as JSON.
+"""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from difflib import SequenceMatcher, unified_diff
 from itertools import islice, takewhile
-from typing import Final
+from typing import Any, Final
 
+from skillrun.models.messages import Block, Request
+from skillrun.store.files import sha256_of
+
+MAX_PROMPTS_BYTES: Final = 20_000_000
 MOST_LINES: Final = 80  # lines of a difference that are shown; the others are only counted
 MOST_COMPARED: Final = 5_000  # lines of a text among which the most similar line is searched
 MAX_LINE_CHARS: Final = 1_000  # only so many characters of a line are compared
@@ -15,8 +25,11 @@ CONTEXT_LINES: Final = 2  # unchanged lines shown before and after a difference
 CONTEXT_CHARS: Final = 40  # characters shown on either side of the nearest match
 MIN_SIMILARITY: Final = 0.5  # share of the expected line that a similar line must contain
 MIN_MATCH_CHARS: Final = 3  # shortest run of equal characters that counts as a match
-
+_NAME: Final = 16  # hexadecimal digits of the hash that names a text
 _HUNK_HEADER: Final = re.compile(r"@@ (?:line|(-\S+)) \+?(\d+)\S* @@")
+
+RecordedPrompt = tuple[str, list[str]]
+"""The address of a call, and the texts of its prompt."""
 
 
 def diff_lines(expected: Sequence[str], actual: Sequence[str]) -> list[str]:
@@ -63,30 +76,24 @@ def truncate_lines(lines: list[str]) -> list[str]:
     return lines if rest <= 0 else [*lines[:MOST_LINES], f"… and {rest} more lines"]
 
 
-def add_part_names(lines: Sequence[str], parts: Sequence[tuple[int, str]]) -> list[str]:
-    """Append to each hunk header the name of the part of the text in which the first difference is.
+def add_part_names(lines: Sequence[str], blocks: Sequence[Block]) -> list[str]:
+    """Append to each hunk header the name of the part of the prompt in which the first difference is.
 
-    `parts` lists the first line and the name of each part.
+    `blocks` are those of the prompt, which are joined with an empty line.
     """
+    parts, first = [], 1
+    for block in blocks:
+        parts.append((first, block.part or "other"))
+        first += block.text.count("\n") + 2
     labelled_lines = []
     for place, line in enumerate(lines):
-        start = _HUNK_HEADER.fullmatch(line)
-        part = (
-            []
-            if start is None
-            else _part_at(int(start[2]) + (_count_context_lines(lines[place + 1 :]) if start[1] else 0), parts)
-        )
+        part: list[str] = []
+        if header := _HUNK_HEADER.fullmatch(line):
+            context = takewhile(lambda each: each.startswith(" "), lines[place + 1 :] if header[1] else ())
+            number = int(header[2]) + len(list(context))
+            part = [name for start, name in parts if start <= number][-1:]
         labelled_lines.append(" ".join([line, *part]))
     return labelled_lines
-
-
-def _count_context_lines(lines: Sequence[str]) -> int:
-    """Return how many unchanged lines precede the first difference."""
-    return len(list(takewhile(lambda line: line.startswith(" "), lines)))
-
-
-def _part_at(line: int, parts: Sequence[tuple[int, str]]) -> list[str]:
-    return [name for first, name in parts if first <= line][-1:]
 
 
 def _nearest_line_number(line: str, lines: Sequence[str]) -> int | None:
@@ -121,3 +128,57 @@ def _excerpt(line: str, wanted: str) -> tuple[str, int]:
     start, end = max(0, first - CONTEXT_CHARS), min(len(line), max(first + len(wanted), difference_at) + CONTEXT_CHARS)
     shown = f"{'…' if start else ''}{line[start:end]}{'…' if end < len(line) else ''}"
     return shown, difference_at - start + bool(start)
+
+
+@dataclass(frozen=True)
+class PromptDifference:
+    """A call whose prompt differs from the recorded prompt. `-` marks recorded lines, `+` current lines.
+
+    `status` is `differs`, `new` (only the run of the case makes the call), or `gone` (only the recorded run made it).
+    """
+
+    address: str
+    status: str
+    difference: tuple[str, ...] = ()
+
+
+def dump_prompts(prompts: Iterable[RecordedPrompt]) -> str:
+    """Return the prompts as JSON. Each distinct text is stored once, as a list of lines keyed by the text's hash."""
+    texts: dict[str, list[str]] = {}
+    calls = []
+    for address, parts in prompts:
+        names = [sha256_of(text.encode("utf-8", "surrogatepass"))[:_NAME] for text in parts]
+        texts.update(zip(names, (text.split("\n") for text in parts), strict=True))
+        calls.append({"address": address, "texts": names})
+    return json.dumps({"prompts": calls, "texts": texts}, indent=1) + "\n"
+
+
+def load_prompts(text: str) -> list[RecordedPrompt]:
+    """Return the prompts that `dump_prompts` wrote to a text. Raises ValueError for any other text."""
+    data: Any = json.loads(text)
+    try:
+        texts = {name: "\n".join(lines) for name, lines in data["texts"].items()}
+        return [(str(call["address"]), [texts[name] for name in call["texts"]]) for call in data["prompts"]]
+    except (KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise ValueError(f"not a file of recorded prompts: {error}") from None
+
+
+def prompt_differences(
+    recorded: Iterable[RecordedPrompt], sent: Iterable[tuple[str, Request]]
+) -> Iterator[PromptDifference]:
+    """Yield the sent prompts that differ from the recorded ones, then the recorded prompts that are no longer sent.
+
+    If an address has several prompts, the first sent is compared with the first recorded, and so on.
+    """
+    recorded_texts: defaultdict[str, list[list[str]]] = defaultdict(list)
+    for address, texts in recorded:
+        recorded_texts[address].append(texts)
+    for address, request in sent:
+        texts = [block.text for block in request.blocks]
+        if not recorded_texts[address]:
+            yield PromptDifference(address, "new")
+        elif (earlier := recorded_texts[address].pop(0)) != texts:
+            before, after = ("\n\n".join(each).splitlines() for each in (earlier, texts))
+            yield PromptDifference(address, "differs", tuple(diff_lines(before, after)))
+    for address, remaining in recorded_texts.items():
+        yield from (PromptDifference(address, "gone") for _ in remaining)

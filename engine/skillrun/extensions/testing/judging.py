@@ -5,16 +5,14 @@ The judge sees each pair in both orders, but not which version a sample comes fr
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 from typing import Any, Final
 
 from skillrun.checker.program import Program
-from skillrun.extensions.testing.sample_replies import SampleGateway
-from skillrun.extensions.testing.sampling import MAX_CONCURRENT_SAMPLES, Sample, SampleContext
-from skillrun.questions.prepared_answers import PreparedAnswers
+from skillrun.extensions.testing.sampling import Sample, SampleContext, SampleGateway, run_concurrently
 from skillrun.runtime.phase_record import UsageTotals
 from skillrun.runtime.session import simulate_run
 from skillrun.store.files import sha256_of
@@ -56,19 +54,15 @@ class JudgedPair:
     @property
     def scores(self) -> tuple[float, float]:
         """The mean score of each side."""
-        number = len(self.judgements)
-        return sum(look.before for look in self.judgements) / number, sum(
-            look.after for look in self.judgements
-        ) / number
+        return fmean(look.before for look in self.judgements), fmean(look.after for look in self.judgements)
 
     @property
     def winner(self) -> str:
         """The side that both judgements prefer, `before` or `after`; empty if they disagree or the scores are equal."""
-        winners = {
-            "before" if look.before > look.after else "after" if look.after > look.before else ""
-            for look in self.judgements
-        }
-        return winners.pop() if len(winners) == 1 and self.is_judged else ""
+        leads = [look.before - look.after for look in self.judgements]
+        if not self.is_judged:
+            return ""
+        return "before" if min(leads) > 0 else "after" if max(leads) < 0 else ""
 
     @property
     def is_position_biased(self) -> bool:
@@ -76,7 +70,7 @@ class JudgedPair:
         better = [
             look.before - look.after if look.first == "before" else look.after - look.before for look in self.judgements
         ]
-        return self.is_judged and (all(each > 0 for each in better) or all(each < 0 for each in better))
+        return self.is_judged and (min(better) > 0 or max(better) < 0)
 
 
 def check_judge(program: Program) -> None:
@@ -102,52 +96,31 @@ async def judge_all_pairs(
     judge: Program,
     pairs: Sequence[tuple[Sample, Sample]],
     task_of: Callable[[str], str],
-    circumstances: SampleContext,
+    context: SampleContext,
     on_pair: Callable[[JudgedPair], None],
 ) -> list[JudgedPair]:
-    """Judge every pair in both orders. `task_of` describes a case; `on_pair` gets each judged pair."""
-    semaphore = asyncio.Semaphore(MAX_CONCURRENT_SAMPLES)
-
-    async def judge_one(before: Sample, after: Sample) -> JudgedPair:
-        async with semaphore:
-            judged = await _judge_pair(judge, before, after, task_of(before.case), circumstances)
-        on_pair(judged)
-        return judged
-
-    async with asyncio.TaskGroup() as group:
-        tasks_ = [group.create_task(judge_one(*pair)) for pair in pairs]
-    return [task.result() for task in tasks_]
-
-
-async def _judge_pair(
-    judge: Program, before: Sample, after: Sample, task: str, circumstances: SampleContext
-) -> JudgedPair:
-    """Judge a pair in both orders.
+    """Judge every pair in both orders. `task_of` describes a case; `on_pair` gets each judged pair.
 
     A hash of the results decides which order comes first, so that a resumed comparison uses the same order.
     """
-    starts_with_before = int(sha256_of(f"{before.result}\0{after.result}\0{before.number}")[0], 16) % 2
-    judgements, spent = [], UsageTotals()
-    for first in ("before", "after") if starts_with_before else ("after", "before"):
-        texts = (before.result, after.result) if first == "before" else (after.result, before.result)
-        gateway = SampleGateway(
-            circumstances.replies, f"{before.number}", (), circumstances.catalogue.price, lambda _address: True
-        )
-        outcome = await _run_judge(judge, task, texts, gateway, circumstances)
-        judgements.append(_read_judgement(first, outcome))
-        spent += gateway.spent
-    return JudgedPair(before, after, tuple(judgements), spent)
 
+    async def judge_pair(before: Sample, after: Sample) -> JudgedPair:
+        starts_with_before = int(sha256_of(f"{before.result}\0{after.result}\0{before.number}")[0], 16) % 2
+        judgements, spent = [], UsageTotals()
+        for first in ("before", "after") if starts_with_before else ("after", "before"):
+            shown = (before.result, after.result) if first == "before" else (after.result, before.result)
+            inputs = dict(zip(JUDGE_INPUTS, (task_of(before.case), *shown), strict=True))
+            gateway = SampleGateway(context.replies, f"{before.number}", (), context.catalogue.price, lambda _: True)
+            session = context.create_session(judge, Path(judge.library.project), gateway)
+            try:
+                outcome = await simulate_run(session, inputs)
+            except SkillrunError as error:
+                outcome = Outcome("failed", str(error))
+            judgements.append(_read_judgement(first, outcome))
+            spent += gateway.spent
+        return JudgedPair(before, after, tuple(judgements), spent)
 
-async def _run_judge(
-    judge: Program, task: str, texts: tuple[str, str], gateway: SampleGateway, circumstances: SampleContext
-) -> Outcome:
-    project = judge.library.project
-    session = circumstances.create_session(judge, Path(project), gateway, PreparedAnswers(), ())
-    try:
-        return await simulate_run(session, {"task": task, "first": texts[0], "second": texts[1]})
-    except SkillrunError as error:
-        return Outcome("failed", str(error))
+    return await run_concurrently(judge_pair, pairs, on_pair)
 
 
 def _read_judgement(first: str, outcome: Outcome) -> Judgement:

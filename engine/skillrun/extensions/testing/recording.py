@@ -2,98 +2,142 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
-from collections.abc import Mapping
-from contextlib import closing
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from glob import escape
 from pathlib import Path
 from typing import Any, Final
 
+from skillrun.checker.checker import check_workflow
 from skillrun.checker.program import Program
-from skillrun.extensions.testing.recorded_prompts import MAX_PROMPTS_BYTES, dump_prompts, recorded_prompts
-from skillrun.extensions.testing.recorded_replies import MAX_CASE_BYTES, recorded_replies, split_into_scripts
+from skillrun.cli.formatting import count_noun
+from skillrun.cli.loading import exit_on_errors, open_library, require_workflow
+from skillrun.cli.options import current_project, relative_to_cwd
+from skillrun.cli.output import Output
+from skillrun.cli.registry import RESERVED_NAMES
+from skillrun.extensions.testing.cases import CASES_FOLDER
+from skillrun.extensions.testing.differences import MAX_PROMPTS_BYTES, RecordedPrompt, dump_prompts
+from skillrun.models.messages import Request
 from skillrun.questions.answers import DEFAULT, QuestionRecord
 from skillrun.runtime.resumed_state import changed_files
 from skillrun.store.files import read_content
 from skillrun.store.frontmatter import to_frontmatter
 from skillrun.store.journal import Journal
 from skillrun.store.run_data import RunData
+from skillrun.store.run_view import call_rounds
 from skillrun.store.state import State
 from skillrun.store.stored_run import StoredRun
-from skillrun.syntax.diagnostics import SkillrunError
+from skillrun.structured_output.trailing_record import find_last_block
+from skillrun.syntax.diagnostics import SkillrunError, UsageError
 from skillrun.syntax.source import MAX_BYTES
-from skillrun.types.fields import resolve_inputs
+from skillrun.types.fields import SLUG, resolve_inputs
 
 ENDED: Final = ("completed", "failed", "waiting")
 MOST_NAMED: Final = 5  # changed files that a warning lists
+MAX_CASE_BYTES: Final = MAX_BYTES * 9 // 10  # maximum size of a recorded case file or script
 PROMPTS: Final = ".prompts.json"  # no artifact can have this name
 RUNS: Final = ".runs"
 
 
-@dataclass(frozen=True)
-class RecordedCase:
-    """A case recorded from a run.
+def create_case(run: StoredRun, name: str, out: Output) -> tuple[str, str]:
+    """Write a case recorded from a run, and return the names of its workflow and of the case.
 
-    `text` is the content of the case file. `artifacts` and `extra_files` map the paths of the case's other files to
-    their contents. `notices` are warnings to print.
+    Raises UsageError if the name is invalid or a file already exists.
     """
+    if not SLUG.fullmatch(name):
+        raise UsageError(
+            f"`{name}` is not a valid case name", "use lowercase letters, digits and `-`: `--as dark-mode`"
+        )
+    library, project = open_library(), current_project().resolve()
+    with run:
+        workflow = run.state().workflow
+        require_workflow(workflow, library)
+        program = check_workflow(library, workflow, RESERVED_NAMES)
+        if library.problems.has_errors:  # warnings are printed later, when the case runs
+            exit_on_errors(library.problems, out, "No case was written.")
+        assert program is not None
+        notices: list[str] = []
+        text, artifacts, extra_files = _record_case(run, program, name, project, notices)
+    folder = project / CASES_FOLDER / workflow
+    case = folder / f"{name}.md"
+    for path in (case, folder / name):
+        if path.exists() or path.is_symlink():
+            raise UsageError(f"{relative_to_cwd(path)} already exists", "choose another name with `--as`")
+    if not folder.resolve().is_relative_to(project):
+        raise UsageError(
+            f"{relative_to_cwd(folder)} is outside the project", "replace the link with a folder in the project"
+        )
+    contents = {folder / name / path: content for path, content in {**artifacts, **extra_files}.items()}
+    for path, content in {**contents, case: text}.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content, encoding="utf-8")
+    number = len(artifacts)
+    artifacts_note = f", and {count_noun(number, 'artifact')} in {relative_to_cwd(folder / name)}" if number else ""
+    out.line(f"wrote {relative_to_cwd(case)}{artifacts_note}")
+    for notice in notices:
+        out.note(f"warning: {notice}")
+    return workflow, name
 
-    text: str
-    artifacts: Mapping[str, str]
-    extra_files: Mapping[str, str]
-    notices: list[str] = field(default_factory=list)
 
+def _record_case(
+    run: StoredRun, program: Program, name: str, project: Path, notices: list[str]
+) -> tuple[str, dict[str, str], dict[str, str]]:
+    """Return the text of a case called `name`, its artifacts and its other files, keyed by path in the case's folder.
 
-def record_case(run: StoredRun, program: Program, name: str, project: Path) -> RecordedCase:
-    """Return a case called `name`, recorded from a run. Raises SkillrunError if the run is unreadable or not over."""
-    with closing(run.read_journal()) as journal:
-        store = run.data(journal)
-        state, _ = store.state.read()
-        if state.status not in ENDED:
-            hint = f"`skillrun resume {run.command_argument(project)}` continues the run"
-            raise SkillrunError(f"the run `{run.name}` has not ended: its status is {state.status}", hint)
-        notices = _notices(run, program, state, store, project)
-        files = dict(_artifacts(store, notices))
-        answers = _answers(journal, notices)
-        expect: dict[str, Any] = {"outcome": state.status, "path": _path(run)}
-        if state.status == "failed" and state.reason:
-            expect["outcome"] = {"status": state.status, "reason": state.reason.split("\n", 1)[0]}
-        if files:
-            expect["artifacts"] = {
-                artifact: _artifact_expectation(name, artifact, text, notices) for artifact, text in files.items()
-            }
-        files = {artifact: text for artifact, text in files.items() if isinstance(expect["artifacts"][artifact], dict)}
-        others = _other_runs(journal)
-        prompts = dump_prompts(recorded_prompts(journal))
-        if len(prompts) > MAX_PROMPTS_BYTES:
-            notices.append(f"the case does not include the prompts: they have more than {MAX_PROMPTS_BYTES:,} bytes")
-            prompts = ""
-        rules = recorded_replies(journal)
-        front = {
-            "inputs": _inputs(program, state),
-            **({"answers": answers} if answers else {}),
-            **({"model": state.override} if state.override else {}),
-            "run": {"name": run.name, "started_at": state.started_at, "environment": state.environment},
-            **({"runs": f"{name}/{RUNS}"} if others else {}),
-            **({"prompts": f"{name}/{PROMPTS}"} if prompts else {}),
-            "replies": rules,
-            "expect": expect,
-        }
+    Warnings are added to `notices`. Raises SkillrunError if the run is unreadable or has not ended.
+    """
+    journal = run.read_journal()
+    store = run.data(journal)
+    state, _ = store.state.read()
+    if state.status not in ENDED:
+        hint = f"`skillrun resume {run.command_argument(project)}` continues the run"
+        raise SkillrunError(f"the run `{run.name}` has not ended: its status is {state.status}", hint)
+    edited = store.edited_files()
+    _warn_of_changes(run, program, state, project, edited, notices)
+    artifacts, expected_artifacts = _artifacts(store, name, edited, notices)
+    answers = _answers(journal, notices)
+    started = dict.fromkeys(  # a phase occurs once per round, even after a resume
+        (str(event["phase"]), int(event.get("round", 1)))
+        for event in run.events()
+        if event["event"] == "PhaseStarted" and "/" not in str(event.get("phase"))
+    )
+    expect: dict[str, Any] = {"outcome": state.status, "path": [phase for phase, _ in started]}
+    if state.status == "failed" and state.reason:
+        expect["outcome"] = {"status": state.status, "reason": state.reason.split("\n", 1)[0]}
+    if expected_artifacts:
+        expect["artifacts"] = expected_artifacts
+    others = _other_runs(journal)
+    prompts = dump_prompts(_prompts(journal))
+    if len(prompts) > MAX_PROMPTS_BYTES:
+        notices.append(f"the case does not include the prompts: they have more than {MAX_PROMPTS_BYTES:,} bytes")
+        prompts = ""
+    rules = _replies(journal)
+    front = {
+        "inputs": _inputs(program, state),
+        **({"answers": answers} if answers else {}),
+        **({"model": state.override} if state.override else {}),
+        "run": {"name": run.name, "started_at": state.started_at, "environment": state.environment},
+        **({"runs": f"{name}/{RUNS}"} if others else {}),
+        **({"prompts": f"{name}/{PROMPTS}"} if prompts else {}),
+        "replies": rules,
+        "expect": expect,
+    }
     body = f"Recorded from the run `{run.name}`, started at {state.started_at}.\n"
     text = to_frontmatter(front, body)
     extra_files = {**({PROMPTS: prompts} if prompts else {}), **others}
     if len(text.encode()) > MAX_CASE_BYTES:  # the reader refuses a longer file
-        reply_scripts = split_into_scripts(rules)
-        replies = {f"replies-{number}.yaml": script for number, script in enumerate(reply_scripts, 1)}
-        extra_files |= replies
-        text = to_frontmatter({**front, "replies": [f"{name}/{file}" for file in replies]}, body)
-    artifacts, extra_files = ({f"{name}/{path}": kept for path, kept in each.items()} for each in (files, extra_files))
-    return RecordedCase(text, artifacts, extra_files, notices)
+        scripts = {f"replies-{number}.yaml": script for number, script in enumerate(_split_into_scripts(rules), 1)}
+        extra_files |= scripts
+        text = to_frontmatter({**front, "replies": [f"{name}/{file}" for file in scripts]}, body)
+    return text, artifacts, extra_files
 
 
-def _notices(run: StoredRun, program: Program, state: State, store: RunData, project: Path) -> list[str]:
-    """Return warnings about how the case differs from the run."""
-    notices = []
+def _warn_of_changes(
+    run: StoredRun, program: Program, state: State, project: Path, edited: Iterable[str], notices: list[str]
+) -> None:
+    """Add notices about how the case differs from the run: files that have changed, and another project."""
     changed = changed_files(program, state)
     if changed:
         named = ", ".join(changed[:MOST_NAMED])
@@ -102,9 +146,37 @@ def _notices(run: StoredRun, program: Program, state: State, store: RunData, pro
         notices.append(f"`{run.name}` ran a different version: {named}{more} {have} changed since")
     if state.project and Path(state.project) != project.resolve():
         notices.append(f"`{run.name}` ran in {state.project}; the case reads the files of this project")
-    edited = store.edited_files()
-    unknown = f"was edited in `{run.name}` after the run wrote the file; the case does not include the edit"
-    return notices + [f"{name} {unknown}" for name in edited]
+    for file in edited:
+        what = f"was edited in `{run.name}` after the run wrote the file"
+        notices.append(f"{file} {what}; the case does not include the edit")
+
+
+def _artifacts(
+    store: RunData, name: str, edited: Collection[str], notices: list[str]
+) -> tuple[dict[str, str], dict[str, dict[str, str] | bool]]:
+    """Return the texts of the artifacts that the case includes, and what it expects of all artifacts.
+
+    Artifacts that were edited after the run wrote them are left out. Of one that is too long, the case only expects
+    that it exists.
+    """
+    texts: dict[str, str] = {}
+    expected: dict[str, dict[str, str] | bool] = {}
+    for artifact in store.artifacts.list_names():
+        content = read_content(store.files, artifact) if artifact not in edited else None
+        if content is None:
+            continue
+        try:
+            text = content.decode("utf-8")
+        except UnicodeDecodeError:
+            notices.append(f"the case does not include {artifact}: it is not a text file")
+            continue
+        if len(content) <= MAX_BYTES:
+            texts[artifact], expected[artifact] = text, {"equals": f"{name}/{artifact}"}
+        else:
+            limit = f"{artifact} has more than {MAX_BYTES:,} bytes"
+            notices.append(f"{limit}, so the case only checks that the file is written")
+            expected[artifact] = True
+    return texts, expected
 
 
 def _inputs(program: Program, state: State) -> dict[str, Any]:
@@ -133,31 +205,18 @@ def _answers(journal: Journal, notices: list[str]) -> dict[str, Any]:
             notices.append(f"the case does not include the comment on `{question}`: prepared answers have no comments")
         if any(record.get("ended") for record in records):
             notices.append(f"the case does not include that the user ended the list of questions at `{question}` early")
-        if any(record.get("answered_by") != DEFAULT for record in records):
-            values = [_answer(record) for record in records]
-            answers[question] = values[0] if len(values) == 1 else [_as_single_answer(value) for value in values]
+        if all(record.get("answered_by") == DEFAULT for record in records):
+            continue
+        values: list[Any] = []
+        for record in records:
+            answer: Any = record.get("answer", "")
+            if record.get("confidence"):
+                answer = {"answer": answer, "confidence": record["confidence"]}
+            elif len(records) > 1 and not isinstance(answer, dict):
+                answer = {"answer": answer}  # a list of plain texts would be read as one answer with several choices
+            values.append(answer)
+        answers[question] = values[0] if len(values) == 1 else values
     return answers
-
-
-def _answer(record: QuestionRecord) -> Any:
-    answer = record.get("answer", "")
-    return {"answer": answer, "confidence": record["confidence"]} if record.get("confidence") else answer
-
-
-def _as_single_answer(answer: Any) -> Any:
-    """Return one of several answers as a mapping.
-
-    A list of plain texts would be read as one answer with several choices.
-    """
-    return answer if isinstance(answer, dict) else {"answer": answer}
-
-
-def _artifact_expectation(name: str, artifact: str, text: str, notices: list[str]) -> dict[str, str] | bool:
-    """Return the expectation about an artifact: that it has this text or, if the text is too long, that it exists."""
-    if len(text.encode("utf-8", "surrogatepass")) <= MAX_BYTES:
-        return {"equals": f"{name}/{artifact}"}
-    notices.append(f"{artifact} has more than {MAX_BYTES:,} bytes, so the case only checks that the file is written")
-    return True
 
 
 def _other_runs(journal: Journal) -> dict[str, str]:
@@ -173,25 +232,74 @@ def _other_runs(journal: Journal) -> dict[str, str]:
     return files
 
 
-def _path(run: StoredRun) -> list[str]:
-    """Return the phases in the order in which they started. A phase occurs once per round, even after a resume."""
-    begun: dict[tuple[str, int], None] = {}
-    for event in run.events():
-        if event["event"] == "PhaseStarted" and "/" not in str(event.get("phase")):
-            begun[str(event["phase"]), int(event.get("round", 1))] = None
-    return [phase for phase, _ in begun]
+def _prompts(journal: Journal) -> list[RecordedPrompt]:
+    """Return the last prompt that a run sent at each address in each round, sorted by round."""
+    last: dict[tuple[str, str], list[str]] = {}
+    for entry in journal.entries("sent"):
+        request = Request.from_dict(entry.body)
+        last[entry.address, str(entry.body.get("round", "1"))] = [block.text for block in request.blocks]
+    ordered = sorted(last, key=lambda key: _round_sort_key(key[1]))
+    return [(address, last[address, number]) for address, number in ordered]
 
 
-def _artifacts(store: RunData, notices: list[str]) -> list[tuple[str, str]]:
-    """Return the names and texts of the artifacts, without artifacts that were edited after the run wrote them."""
-    texts = []
-    edited = set(store.edited_files())
-    for name in store.artifacts.list_names():
-        content = read_content(store.files, name) if name not in edited else None
-        if content is None:
-            continue
-        try:
-            texts.append((name, content.decode("utf-8")))
-        except UnicodeDecodeError:
-            notices.append(f"the case does not include {name}: it is not a text file")
-    return texts
+def _replies(journal: Journal) -> list[dict[str, Any]]:
+    """Return a script rule for each reply and each final failure. Rules for the same address are sorted by round."""
+    rounds = call_rounds(journal)
+    by_address: defaultdict[str, dict[str, dict[str, Any]]] = defaultdict(dict)
+    for kind in ("failed", "reply"):  # a reply, or a later attempt, replaces an earlier failure in the same round
+        for entry in journal.entries(kind):
+            body = entry.body
+            rule = {"fail": body["kind"], "message": body["message"]} if kind == "failed" else _reply_rule(body)
+            by_address[entry.address][rounds.get((entry.address, entry.fingerprint), "1")] = rule
+    rules: list[dict[str, Any]] = []
+    for address, by_round in by_address.items():
+        once = {"times": 1} if len(by_round) > 1 else {}
+        rules += [
+            {"address": escape(address), **by_round[key], **once} for key in sorted(by_round, key=_round_sort_key)
+        ]
+    return rules
+
+
+def _round_sort_key(number: str) -> list[int]:
+    """Return the sort key of a round such as `2`, or `2.1` for a round of an inline workflow."""
+    return [int(part) for part in number.split(".") if part.isdecimal()]
+
+
+def _reply_rule(body: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the script rule for a reply. A text that is a nonempty JSON object or list is written as `data:`."""
+    text, calls, stop = body["text"], body.get("calls") or [], body.get("stop", "end")
+    rule: dict[str, Any] = {}
+    if calls:
+        rule["calls"] = [{key: call[key] for key in ("id", "name", "arguments")} for call in calls]
+    if text or not calls:
+        data = None
+        if text.lstrip().startswith(("{", "[")):
+            with suppress(ValueError):
+                data = json.loads(text)
+        rule |= {"data": data} if data else {"text": text}
+        if not data and find_last_block(text) is None:
+            rule["record"] = False  # the reply had no record, so none is generated
+    if stop != ("tool" if calls else "end"):
+        rule["stop"] = stop
+    return rule
+
+
+def _split_into_scripts(rules: Sequence[dict[str, Any]]) -> list[str]:
+    """Return the texts of scripts that contain the rules in order, each within the size limit.
+
+    Raises SkillrunError if a single reply exceeds the limit.
+    """
+    parts: list[list[str]] = [[]]
+    size = 0
+    for rule in rules:
+        text = to_frontmatter({"replies": [rule]}).partition("replies:\n")[2].rpartition("\n---")[0] + "\n"
+        length = len(text.encode("utf-8", "surrogatepass"))
+        if length > MAX_BYTES:
+            message = f"the reply at `{rule['address']}` exceeds the size limit of a case file ({MAX_BYTES:,} bytes)"
+            raise SkillrunError(message, "write the case manually, with a shorter reply")
+        if parts[-1] and size + length > MAX_CASE_BYTES:
+            parts.append([])
+            size = 0
+        parts[-1].append(text)
+        size += length
+    return ["".join(part) for part in parts]

@@ -1,38 +1,141 @@
 """Runs the cases of a workflow in two versions, several times each: selects the compared calls, collects the results.
 
-`judging` and `comparison_report` decide which version is better.
+Replies to compared calls are stored in a journal, which identifies a call by its prompt, its address and its sample, so
+that no comparison repeats a completed call. `judging` and `comparison_report` decide which version is better.
 """
 
 from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from skillrun.checker.program import Program
 from skillrun.definitions.definitions import strip_markers
 from skillrun.extensions.testing.case_run import CaseRun, run_case_in_memory
+from skillrun.extensions.testing.cases import Case
 from skillrun.extensions.testing.checking import ReadyCase
+from skillrun.extensions.testing.differences import prompt_differences
 from skillrun.extensions.testing.mismatches import find_mismatches
-from skillrun.extensions.testing.recorded_prompts import list_prompt_texts, prompt_differences
-from skillrun.extensions.testing.sample_replies import SampleGateway, SampleReplies
 from skillrun.models.catalogue import Catalogue
-from skillrun.models.messages import Request
+from skillrun.models.messages import NULL_LISTENER, AttemptListener, Gateway, ModelError, Reply, Request, Usage
+from skillrun.models.scripted import Rule, ScriptedGateway
 from skillrun.questions.prepared_answers import PreparedAnswers
 from skillrun.questions.responder import InteractiveResponder
+from skillrun.replay import CALLS, Body, Replay
 from skillrun.runtime.phase_record import UsageTotals
 from skillrun.runtime.run import RunOptions, Services, Session
 from skillrun.store.frontmatter import format_json_text
+from skillrun.store.journal import Journal
 
 MAX_CONCURRENT_SAMPLES: Final = 4
 """The number of samples that run in parallel. Providers limit parallel calls themselves."""
 _TURN: Final = re.compile(r"/\d+\.\d+$")
 
-ConversationPaths = Collection[str]
+CallExchange = tuple[str, Request, Reply]
+ConversationPaths = Sequence[str]
+Result = TypeVar("Result")
+
+
+@dataclass
+class SampleReplies:
+    """Returns replies from the journal, or calls the models. Identical concurrent calls are sent once.
+
+    If `saves` is false, the gateway is a simulation, and `new_calls` lists the calls that a comparison would make.
+    """
+
+    journal: Journal
+    gateway: Gateway
+    saves: bool = True
+    new_calls: list[CallExchange] = field(default_factory=list)
+    recorded_calls: int = 0
+    _in_flight: dict[tuple[str, str], asyncio.Future[Reply]] = field(default_factory=dict)
+
+    async def get_reply(
+        self, request: Request, address: str, sample: str, attempts: AttemptListener
+    ) -> tuple[Reply, bool]:
+        """Return the reply to a call of a sample, and whether the reply was in the journal. Raises ModelError."""
+        place, fingerprint = f"{sample}/{address}", request.fingerprint()
+        key = place, fingerprint
+        if key in self._in_flight:
+            return await asyncio.shield(self._in_flight[key]), False
+        replay = Replay(self.journal)
+        recorded = replay.find(CALLS, place, fingerprint)
+        if recorded is not None:
+            self.recorded_calls += 1
+            return Reply.from_dict(recorded), True
+        future = self._in_flight[key] = asyncio.get_running_loop().create_future()
+
+        async def send() -> Body:
+            if self.saves:
+                await self.journal.record("sent", place, fingerprint, request.to_dict())
+            reply = await self.gateway.send(request, address, attempts)
+            future.set_result(reply)
+            return reply.to_dict()
+
+        try:
+            await (replay.once(CALLS, place, fingerprint, send) if self.saves else send())
+            self.new_calls.append((address, request, future.result()))
+        except BaseException as error:
+            if not future.done():
+                future.set_exception(
+                    error if isinstance(error, ModelError) else ModelError("other", "it was cancelled")
+                )
+                future.exception()  # marks the exception as retrieved, since no other call may wait for it
+            raise
+        finally:
+            if self.saves:
+                del self._in_flight[key]
+        return future.result(), False
+
+
+@dataclass
+class SampleGateway:
+    """The gateway of one sample. Models reply to compared calls; all other calls get scripted replies."""
+
+    replies: SampleReplies
+    sample: str
+    rules: Iterable[Rule]
+    price: Callable[[str, Usage], float | None]
+    is_compared: Callable[[str], bool]
+    compared_calls: list[CallExchange] = field(default_factory=list)
+    new_calls: int = 0
+    """The number of compared calls that had no recorded reply."""
+    generated_replies: int = 0
+    """The number of replies that were generated, because no rule matched, before the last compared call."""
+
+    def __post_init__(self) -> None:
+        self._generated = 0
+        self._scripted = ScriptedGateway(self.rules, self.price)
+
+    async def send(self, request: Request, address: str, attempts: AttemptListener = NULL_LISTENER) -> Reply:
+        if not self.is_compared(address):
+            matching = (rule for rule in self._scripted.rules if rule.matches(address, request.model))
+            self._generated += next(matching, None) is None
+            return await self._scripted.send(request, address, attempts)
+        self.generated_replies = self._generated
+        await attempts.on_sent(1)
+        reply, is_known = await self.replies.get_reply(request, address, self.sample, NULL_LISTENER)
+        self.new_calls += not is_known
+        self.compared_calls.append((address, request, reply))
+        return reply
+
+    async def close(self) -> None:
+        return None
+
+    @property
+    def spent(self) -> UsageTotals:
+        """The usage of the compared calls, including recorded ones."""
+        return sum((UsageTotals(1, reply.usage, reply.price) for _, _, reply in self.compared_calls), UsageTotals())
+
+    def last_replies(self) -> dict[str, str]:
+        """Return the last reply of each compared conversation, keyed by address without workflow. JSON becomes YAML."""
+        last = {conversation_path(address): reply.text for address, _, reply in self.compared_calls if not reply.calls}
+        return {path.partition("/")[2]: format_json_text(text).strip() for path, text in last.items()}
 
 
 @dataclass(frozen=True)
@@ -56,14 +159,15 @@ class ComparisonScope:
         """Return the conversations to compare, in call order. A conversation is an address without turn and attempt."""
         addresses = [address for address, _ in chain(before, after)]
         if not (self.whole or self.phase):
-            kept = [(address, list_prompt_texts(request)) for address, request in before]
+            kept = [(address, [block.text for block in request.blocks]) for address, request in before]
             addresses = [difference.address for difference in prompt_differences(kept, after)]
-        return list(dict.fromkeys(conversation_path(address) for address in addresses if self._has(address)))
-
-    def _has(self, address: str) -> bool:
-        _, phase, *steps = strip_markers(address).split("/")
-        named = [step.partition("@")[0] for step in steps]
-        return (not self.phase or phase == self.phase) and (not self.step or self.step in named)
+        paths: dict[str, None] = {}
+        for address in addresses:
+            _, phase, *steps = strip_markers(address).split("/")
+            named = [step.partition("@")[0] for step in steps]
+            if (not self.phase or phase == self.phase) and (not self.step or self.step in named):
+                paths[conversation_path(address)] = None
+        return list(paths)
 
 
 @dataclass(frozen=True)
@@ -76,12 +180,12 @@ class SampleContext:
     override: str = ""
     cache: Path | None = None
 
-    def create_session(
-        self, program: Program, project: Path, gateway: Any, prepared: PreparedAnswers, typed: ConversationPaths
-    ) -> Session:
-        person = InteractiveResponder(prepared, None, attended=False)
+    def create_session(self, program: Program, project: Path, gateway: Gateway, case: Case | None = None) -> Session:
+        """Return a session. With a case, its answers are prepared, and its inputs count as typed by the user."""
+        answers, inputs = (case.answers, case.input_names) if case is not None else ({}, frozenset())
+        person = InteractiveResponder(PreparedAnswers(answers), None, attended=False)
         services = Services(self.catalogue, gateway, person, environ=self.environ, cache=self.cache)
-        return Session(program, services, RunOptions(project, self.override, explicit_inputs=typed))
+        return Session(program, services, RunOptions(project, self.override, explicit_inputs=inputs))
 
 
 @dataclass(frozen=True)
@@ -114,38 +218,34 @@ def conversation_path(address: str) -> str:
     return _TURN.sub("", address)
 
 
+async def run_concurrently(
+    run: Callable[..., Coroutine[Any, Any, Result]],
+    arguments: Iterable[tuple[Any, ...]],
+    on_result: Callable[[Result], None],
+) -> list[Result]:
+    """Call `run` with each tuple of arguments, several at a time, and return the results in order.
+
+    `on_result` gets each result when it is finished.
+    """
+    semaphore = asyncio.Semaphore(MAX_CONCURRENT_SAMPLES)
+
+    async def run_one(each: tuple[Any, ...]) -> Result:
+        async with semaphore:
+            result = await run(*each)
+        on_result(result)
+        return result
+
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(run_one(each)) for each in arguments]
+    return [task.result() for task in tasks]
+
+
 async def collect_requests(side: ComparisonSide, case: str, context: SampleContext) -> list[tuple[str, Request]]:
     """Return the requests that a run of a case sends if every call gets a scripted reply of the case."""
     ready = side.cases[case]
-    rules = [reply.rule for reply in ready.case.replies]
-    gateway = SampleGateway(context.replies, "", rules, context.catalogue.price, lambda _address: False)
-    session = context.create_session(
-        side.program, ready.project, gateway, PreparedAnswers(ready.case.answers), ready.case.input_names
-    )
-    await run_case_in_memory(ready, session)
-    return gateway.sent
-
-
-async def run_sample(
-    side: ComparisonSide, case: str, number: int, paths: ConversationPaths, context: SampleContext, *, whole: bool
-) -> Sample:
-    """Run one sample. Models reply to the compared calls; all other calls get the scripted replies of the case."""
-    ready = side.cases[case]
-
-    def is_compared(address: str) -> bool:
-        return whole or conversation_path(address) in paths
-
-    rules = [reply.rule for reply in ready.case.replies]
-    gateway = SampleGateway(context.replies, f"{number}", rules, context.catalogue.price, is_compared)
-    session = context.create_session(
-        side.program, ready.project, gateway, PreparedAnswers(ready.case.answers), ready.case.input_names
-    )
-    case_run = await run_case_in_memory(ready, session)
-    status = case_run.outcome.status
-    result = _artifacts(case_run) if whole else _replies(gateway)
-    met_expectations, reason = _count_met_expectations(ready, case_run), case_run.outcome.reason
-    calls = gateway.spent, gateway.new_calls, gateway.generated_replies
-    return Sample(side.name, case, number, status, reason, result, met_expectations, *calls)
+    gateway = ScriptedGateway([reply.rule for reply in ready.case.replies], context.catalogue.price)
+    await run_case_in_memory(ready, context.create_session(side.program, ready.project, gateway, ready.case))
+    return gateway.calls
 
 
 async def run_samples(
@@ -159,39 +259,43 @@ async def run_samples(
 ) -> list[Sample]:
     """Run `count` samples of each case in each version, and return them. `on_sample` gets each finished sample.
 
-    The versions alternate.
+    Models reply to the compared calls; all other calls get the scripted replies of the case. The versions alternate.
     """
-    semaphore = asyncio.Semaphore(MAX_CONCURRENT_SAMPLES)
 
-    async def run_one(side: ComparisonSide, case: str, number: int) -> Sample:
-        async with semaphore:
-            sample = await run_sample(side, case, number, paths[case], context, whole=whole)
-        on_sample(sample)
-        return sample
+    async def run_sample(side: ComparisonSide, case: str, number: int) -> Sample:
+        ready = side.cases[case]
+        gateway = SampleGateway(
+            context.replies,
+            f"{number}",
+            [reply.rule for reply in ready.case.replies],
+            context.catalogue.price,
+            lambda address: whole or conversation_path(address) in paths[case],
+        )
+        case_run = await run_case_in_memory(
+            ready, context.create_session(side.program, ready.project, gateway, ready.case)
+        )
+        if whole:
+            texts = {name: text.strip() for name, text in sorted(case_run.artifacts.items())}
+        else:
+            texts = gateway.last_replies()
+        result = "\n\n".join(f"# {name}\n\n{text}" for name, text in texts.items())
+        if len(texts) == 1:
+            result = next(iter(texts.values()))
+        return Sample(
+            side.name,
+            case,
+            number,
+            case_run.outcome.status,
+            case_run.outcome.reason,
+            result,
+            _count_met_expectations(ready, case_run),
+            gateway.spent,
+            gateway.new_calls,
+            gateway.generated_replies,
+        )
 
     order = [(side, case, number) for case in paths for number in range(1, count + 1) for side in sides]
-    async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(run_one(*place)) for place in order]
-    return [task.result() for task in tasks]
-
-
-def _replies(gateway: SampleGateway) -> str:
-    """Return the last reply of each compared conversation as one text; JSON becomes YAML.
-
-    Several replies get their addresses as headings.
-    """
-    last = {conversation_path(address): reply.text for address, _, reply in gateway.compared_calls if not reply.calls}
-    texts = {path: format_json_text(text).strip() for path, text in last.items()}
-    if len(texts) == 1:
-        return next(iter(texts.values()))
-    return "\n\n".join(f"# {path.partition('/')[2]}\n\n{text}" for path, text in texts.items())
-
-
-def _artifacts(case_run: CaseRun) -> str:
-    """Return the run's artifacts as one text. Several artifacts get their names as headings."""
-    if len(case_run.artifacts) == 1:
-        return next(iter(case_run.artifacts.values())).strip()
-    return "\n\n".join(f"# {name}\n\n{text.strip()}" for name, text in sorted(case_run.artifacts.items()))
+    return await run_concurrently(run_sample, order, on_sample)
 
 
 def _count_met_expectations(ready: ReadyCase, case_run: CaseRun) -> tuple[int, int]:
