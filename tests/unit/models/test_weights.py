@@ -174,7 +174,6 @@ def test_a_page_cannot_link_to_another_local_file(folder: Path, tmp_path: Path) 
     "environ",
     [{"PIP_CONFIG_FILE": "pip.conf"}, {"PIP_FIND_LINKS": "wheels"}, {"PIP_CERT": "ca.pem"}, {"NETRC": ".netrc"}],
 )
-@pytest.mark.slow  # pip starts several times or waits
 def test_relative_paths_in_pip_settings_refer_to_no_file_of_the_project(
     environ: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -370,7 +369,6 @@ def test_invalid_settings_are_refused_before_any_request(key: str, value: str, t
 
 @pytest.mark.row("Z1")
 @pytest.mark.finding("FZ1")
-@pytest.mark.slow  # pip starts several times or waits
 def test_pip_imports_nothing_from_the_project(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     project = tmp_path / "project"
     project.mkdir()
