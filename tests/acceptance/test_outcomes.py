@@ -436,7 +436,7 @@ def test_a_resume_preview_separates_certain_from_possible_calls(project: Call, s
 @pytest.mark.finding("FL23")
 def test_an_unknown_price_is_not_shown_as_an_estimate(project: Call, skillrun: Call) -> None:
     from skillrun.cli.resume import _call_lines
-    from skillrun.runtime.forecast import PredictedCall
+    from skillrun.runtime.session import PredictedCall
 
     known, unknown = (
         PredictedCall("a/b/c/d/1.1", "b", "m:n", 1000, price, again=True, certain=True) for price in (0.5, None)

@@ -28,7 +28,6 @@ from skillrun.library.library import Library
 from skillrun.models.scripted import ScriptedGateway
 from skillrun.questions.prepared_answers import check_answers
 from skillrun.runtime import session as sessions
-from skillrun.runtime.forecast import Forecast, PredictedCall, forecast_calls
 from skillrun.runtime.resumed_state import (
     changed_files,
     effective_state,
@@ -37,6 +36,7 @@ from skillrun.runtime.resumed_state import (
     raise_undecided_error,
 )
 from skillrun.runtime.run import Session
+from skillrun.runtime.session import Forecast, PredictedCall, forecast_calls
 from skillrun.store.event_lines import utc_timestamp
 from skillrun.store.local.local_run import LocalRun
 from skillrun.store.outcome import Outcome, ResumeCommand
