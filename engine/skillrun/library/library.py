@@ -131,7 +131,7 @@ class Library:
             all(self._paths(relative) == paths for relative, paths in previous._looked_up.items())
             and all(self._names.get(folder, []) == names for folder, names in previous._listed.items())
             and all(self._exists(path) == found for path, found in previous._found.items())
-            and all(self._stamp(path) == file.stamp for path, file in previous.loaded_files.items())
+            and all(self.stamp(path) == file.stamp for path, file in previous.loaded_files.items())
         )
 
     @property
@@ -302,21 +302,21 @@ class Library:
         if path not in self.loaded_files:
             relative = path.relative_to(root.path).as_posix()
             file = self.cached_files.get(path)
-            if file is None or file.stamp != self._stamp(path):
+            if file is None or file.stamp != self.stamp(path):
                 problems, label = Problems(), root.label + relative
                 most = MAX_PROSE if path.suffix == ".md" else MAX_BYTES
                 if path in self.unsaved:
                     source = decode_source(self.unsaved[path].encode("utf-8", "replace"), path, label, problems, most)
                 else:
                     source = read_source(path, label, problems, most, root.boundary)
-                file = self.cached_files[path] = LoadedFile(self._stamp(path), source, problems)
+                file = self.cached_files[path] = LoadedFile(self.stamp(path), source, problems)
             self.loaded_files[path] = file
             if file.source is not None:
                 self.files[root.name, relative] = file.source
             self._collect(file.problems)
         return self.loaded_files[path]
 
-    def _stamp(self, path: Path) -> Stamp:
+    def stamp(self, path: Path) -> Stamp:
         """Return a value that changes when the file changes. Cached."""
         if path not in self._stamps:
             self._stamps[path] = ()

@@ -34,6 +34,11 @@ class SymbolReference(NamedTuple):
     length: int
     symbol: Symbol
 
+    @property
+    def text(self) -> str:
+        """The characters of the reference in the file."""
+        return self.span.source.text[self.span.offset : self.span.offset + self.length]
+
 
 @dataclass(frozen=True)
 class ScopeOwners:

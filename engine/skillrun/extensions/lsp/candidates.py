@@ -7,272 +7,329 @@ not matter, except for the prefix of a member.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from skillrun import registry
 from skillrun.definitions.definitions import SKILL_KINDS
 from skillrun.definitions.verbs import SUMMARY_KEYS
-from skillrun.extensions.lsp.cursor_context import CompletionCandidate, CursorContext, config_entries
-from skillrun.extensions.lsp.descriptions import describe_type
-from skillrun.extensions.lsp.library_names import (
-    agent_skills,
-    artifacts,
-    configs,
-    members,
-    model_part,
-    models,
-    protocols,
-    shapes,
-    skills,
-    workflows,
-)
+from skillrun.extensions.lsp.cursor import Cursor
+from skillrun.extensions.lsp.hover import describe_type
 from skillrun.library.lookups import Lookups
 from skillrun.types.fields import TYPES, Field
 from skillrun.types.types import identifier
 
 
-def candidates(context: CursorContext) -> list[CompletionCandidate]:
+class Completion(NamedTuple):
+    """A name that is valid at the cursor, with its kind and a description. `suffix` is written after the name."""
+
+    name: str
+    kind: str
+    detail: str = ""
+    documentation: str = ""
+    suffix: str = ""
+
+
+Candidates = Callable[[Cursor], Iterable[Completion]]
+
+
+def candidates(cursor: Cursor) -> list[Completion]:
     """Return the names that are valid at the cursor: as a value, or as a key that the author chooses."""
-    slot = context.slot
-    if context.place.part == "key":
-        give = _KEYS.get(f"{slot.verb}.{slot.name}") or _KEYS.get(slot.name)
-        return list(give(context)) if give is not None else []
-    if slot.key is not None and slot.key.values and not slot.within:
-        return [CompletionCandidate(value, "value", slot.key.doc) for value in slot.key.values]
-    if slot.key is not None and slot.key.kind == "boolean":
-        return [CompletionCandidate(value, "value") for value in ("true", "false")]
-    give = _VALUES.get(f"{slot.verb}.{slot.name}") or _VALUES.get(slot.name)
-    return list(give(context)) if give is not None else []
+    slot = cursor.slot
+    is_key = cursor.place.part == "key"
+    if not is_key and slot.key is not None and slot.key.values and not slot.within:
+        return [Completion(value, "value", slot.key.doc) for value in slot.key.values]
+    if not is_key and slot.key is not None and slot.key.kind == "boolean":
+        return [Completion(value, "value") for value in ("true", "false")]
+    table = _KEYS if is_key else _VALUES
+    list_names = table.get(f"{slot.verb}.{slot.name}") or table.get(slot.name)
+    return list(list_names(cursor)) if list_names is not None else []
 
 
-def _references(context: CursorContext) -> Iterator[CompletionCandidate]:
-    if context.relative.startswith("workflows/"):
-        yield from skills("phase")(context)
-    else:
-        yield from skills("reference", agent=True)(context)
+def _named(kind: str, names: Iterable[str], detail: str = "") -> Iterator[Completion]:
+    return (Completion(name, kind, detail) for name in names)
 
 
-# names of a workflow
+def _constants(*names: str) -> Candidates:
+    return lambda _cursor: _named("value", names)
 
 
-def phases(context: CursorContext) -> Iterator[CompletionCandidate]:
-    """Yield the phases of the workflow."""
-    workflow = context.workflow
-    library = context.index.library
-    for use in workflow.phases.values() if workflow is not None else ():
-        phase = library.phase(use.skill) if library.locate(f"skills/{use.skill}.md") is not None else None
-        yield CompletionCandidate(use.name, "phase", phase.description if phase is not None else "")
+def _entries(data: Mapping[str, Any], part: str) -> Mapping[str, Any]:
+    """Return the entries of a part of a config; empty if the part is not a mapping."""
+    entries = data.get(part)
+    return entries if isinstance(entries, Mapping) else {}
 
 
-def _goto_targets(context: CursorContext) -> Iterator[CompletionCandidate]:
-    """Yield the phases that a `goto` in this file can name: the phase of the file, and phases that precede it."""
-    workflow = context.workflow
-    skill = context.relative.removeprefix("skills/").removesuffix(".md")
-    uses = workflow.phases.values() if workflow is not None else ()
-    current_phase = next((use.name for use in uses if use.skill == skill), None)
-    for candidate in phases(context):
-        if (
-            workflow is None
-            or current_phase is None
-            or candidate.name in (current_phase, *workflow.ancestors(current_phase))
-        ):
-            yield candidate
+# members and models
 
 
-def _phase_files(context: CursorContext) -> Iterator[CompletionCandidate]:
-    """Yield the phases that have a file in the workflow's folder and that `phases:` does not list yet."""
-    area = context.relative.removeprefix("workflows/").removesuffix(".md")
-    for candidate in skills("phase")(context):
-        if candidate.name.startswith(f"{area}/") and candidate.name not in context.place.siblings:
-            yield candidate._replace(name=candidate.name.removeprefix(f"{area}/"), kind="phase")
+def members(cursor: Cursor) -> Iterator[Completion]:
+    """Yield roles and their variants or, after an `@`, the models that may follow."""
+    head, at, _ = cursor.place.prefix.rpartition("@")
+    if at:
+        yield from (each._replace(name=f"{head}@{each.name}") for each in models(cursor))
+        return
+    library = cursor.index.library
+    for name in library.names("roles"):
+        role = library.role(name)
+        yield Completion(name, "role", role.description if role is not None else "")
+        for variant, lens in role.variants.items() if role is not None else ():
+            yield Completion(f"{name}:{variant}", "variant", lens)
 
 
-def breakers(context: CursorContext) -> Iterator[CompletionCandidate]:
-    """Yield the breakers that the config defines."""
-    for name, breaker in config_entries(context.config, "breakers").items():
-        about = f"{breaker.get('limit')} failures, then {breaker.get('then')}" if isinstance(breaker, Mapping) else ""
-        yield CompletionCandidate(name, "breaker", about)
+def models(cursor: Cursor) -> Iterator[Completion]:
+    """Yield the tiers, aliases, intents and models that `config/models.yaml` lists."""
+    data = _models_config(cursor)
+    yield from (Completion(name, "model", f"tier: {meaning}") for name, meaning in _entries(data, "tiers").items())
+    yield from (Completion(name, "model", f"alias: {meaning}") for name, meaning in _entries(data, "aliases").items())
+    yield from _named("model", _entries(data, "intents"), "the newest matching model")
+    yield from _named("model", _entries(data, "models"), "a listed model")
 
 
-def _config_part(part: str) -> Callable[[CursorContext], Iterator[CompletionCandidate]]:
-    def provide(context: CursorContext) -> Iterator[CompletionCandidate]:
-        for name, entry in config_entries(context.config, part).items():
-            yield CompletionCandidate(
-                name,
-                part.removesuffix("s"),
-                str(config_entries(context.config, part)[name].get("description", ""))
-                if isinstance(entry, Mapping)
-                else "",
-            )
-
-    return provide
+def _models_config(cursor: Cursor) -> Mapping[str, Any]:
+    config = cursor.index.library.config("models")
+    return config.data if config is not None else {}
 
 
-def _inputs(fields: Iterable[Field]) -> Iterator[CompletionCandidate]:
-    for field in fields:
-        yield CompletionCandidate(
-            field.name, "input", f"{describe_type(field.type)}{f': {field.description}' if field.description else ''}"
-        )
-
-
-def _workflow_inputs(context: CursorContext) -> Iterator[CompletionCandidate]:
-    workflow = context.workflow
-    yield from _inputs(workflow.inputs if workflow is not None else ())
-
-
-def _callee_inputs(context: CursorContext) -> tuple[Field, ...]:
-    """Return the inputs of the protocol or workflow that the enclosing step calls."""
-    library = context.index.library
-    calling_step = context.place.mappings[-2] if len(context.place.mappings) > 1 else {}
-    if "protocol" in calling_step and (name := calling_step["protocol"]) in library.names("skills/protocols"):
-        protocol = library.protocol(name)
-        return protocol.inputs if protocol is not None else ()
-    workflow = context.index.workflow(calling_step.get("run", "")) if calling_step.get("run") else None
-    return workflow.inputs if workflow is not None else ()
-
-
-def _with_keys(context: CursorContext) -> Iterator[CompletionCandidate]:
-    yield from _inputs(_callee_inputs(context))
-
-
-def _values_of(fields: Iterable[Field], name: str | int) -> Iterator[CompletionCandidate]:
-    for field in fields:
-        if identifier(field.name) == identifier(str(name)):
-            if field.item.kind == "boolean":
-                yield from (CompletionCandidate(value, "value") for value in ("true", "false"))
-            values = field.item.values or ()
-            yield from (
-                CompletionCandidate(str(value), "value", field.description)
-                for value in values
-                if isinstance(value, str | int)
-            )
-
-
-def _with_values(context: CursorContext) -> Iterator[CompletionCandidate]:
-    yield from _values_of(_callee_inputs(context), context.slot.within[0]) if context.slot.within else ()
-
-
-def _input_values(context: CursorContext) -> Iterator[CompletionCandidate]:
-    workflow = context.workflow
-    if context.slot.within and workflow is not None:
-        yield from _values_of(workflow.inputs, context.slot.within[0])
-    elif context.relative.startswith(("workflows/", "skills/")):
-        yield from _types(context)
-
-
-def _seats(context: CursorContext) -> Iterator[CompletionCandidate]:
-    library = context.index.library
-    step = context.place.mappings[-2] if len(context.place.mappings) > 1 else {}
-    if step.get("protocol") in library.names("skills/protocols"):
-        protocol = library.protocol(step["protocol"])
-        yield from (
-            CompletionCandidate(seat, "seat") for seat in (protocol.seats.names if protocol is not None else ())
-        )
-
-
-def _variables(context: CursorContext) -> Iterator[CompletionCandidate]:
-    workflow = context.workflow
-    for field in workflow.state if workflow is not None else ():
-        yield CompletionCandidate(
-            field.name,
-            "variable",
-            f"{describe_type(field.type)}{f': {field.description}' if field.description else ''}",
-        )
-
-
-def _variable_values(context: CursorContext) -> Iterator[CompletionCandidate]:
-    workflow = context.workflow
-    if context.slot.within and workflow is not None:
-        yield from _values_of(workflow.state, context.slot.within[0])
-
-
-def _types(_: CursorContext) -> Iterator[CompletionCandidate]:
-    yield from (CompletionCandidate(name, "value", "a type") for name in TYPES)
-
-
-def _outputs(context: CursorContext) -> Iterator[CompletionCandidate]:
-    if context.relative.startswith("tests/"):
-        if not context.slot.within:
-            yield from phases(context)
-            return
-        workflow = context.workflow
-        use = workflow.phases.get(str(context.slot.within[0])) if workflow is not None else None
-        phase = context.index.library.phase(use.skill) if use is not None else None
-        yield from (CompletionCandidate(name, "output") for name in (phase.outputs if phase is not None else ()))
-    elif context.relative.startswith("skills/"):
-        yield from (CompletionCandidate(name, "output", "goes into the summary") for name in SUMMARY_KEYS)
-
-
-def _flags(context: CursorContext) -> Iterator[CompletionCandidate]:
-    if not context.slot.within:
-        yield from phases(context)
-
-
-def _constant_names(*names: str, kind: str = "value") -> Callable[[CursorContext], Iterator[CompletionCandidate]]:
-    return lambda _around: (CompletionCandidate(name, kind) for name in names)
-
-
-def _members_of_config(context: CursorContext) -> Iterator[CompletionCandidate]:
+def _members_of_config(cursor: Cursor) -> Iterator[Completion]:
     """Yield members if the list or mapping at the cursor in the config already contains a member."""
-    lookups = Lookups(context.index.library)
-    data: Any = context.config
-    for part in context.place.path[:-1]:
+    lookups = Lookups(cursor.index.library)
+    data: Any = cursor.config
+    for part in cursor.place.path[:-1]:
         data = data.get(part) if isinstance(data, Mapping) else None
     texts = data.values() if isinstance(data, Mapping) else data if isinstance(data, list) else ()
     if any(isinstance(text, str) and not list(lookups.member_errors(text)) for text in texts):
-        yield from members(context)
+        yield from members(cursor)
 
 
-_VALUES: Final[Mapping[str, Callable[[CursorContext], Iterator[CompletionCandidate]]]] = {
+# files
+
+
+def _protocols(cursor: Cursor) -> Iterator[Completion]:
+    library = cursor.index.library
+    for name in library.names("skills/protocols"):
+        protocol = library.protocol(name)
+        yield Completion(name, "protocol", protocol.description if protocol is not None else "")
+
+
+def _workflows(cursor: Cursor) -> Iterator[Completion]:
+    for name in cursor.index.library.names("workflows"):
+        workflow = cursor.index.workflow(name)
+        yield Completion(name, "workflow", workflow.description if workflow is not None else "")
+
+
+def skills(cursor: Cursor, kind: str) -> Iterator[Completion]:
+    """Yield the skill files of a kind as `area/name`, each with its description."""
+    library = cursor.index.library
+    for name in library.skills():
+        if "/" in name and library.kind(name) == kind:
+            document = library.skill(name)
+            node = document.frontmatter.get("description") if document is not None else None
+            yield Completion(name, "file", str(getattr(node, "value", "")))
+
+
+def _agent_skills(cursor: Cursor) -> Iterator[Completion]:
+    for name in cursor.index.library.skills():
+        skill = cursor.index.library.agent_skill(name) if "/" not in name else None
+        if skill is not None:
+            yield Completion(name, "skill", skill.description)
+
+
+def _references(cursor: Cursor) -> Iterator[Completion]:
+    if cursor.relative.startswith("workflows/"):
+        yield from skills(cursor, "phase")
+    else:
+        yield from sorted((*skills(cursor, "reference"), *_agent_skills(cursor)))
+
+
+def _shapes(cursor: Cursor) -> Iterator[Completion]:
+    """Yield the templates that have a shape or, inside a shape, the types of fields."""
+    if cursor.slot.within and cursor.slot.name != "record":
+        yield from _named("value", ("string", "integer", "number", "boolean", "any"))
+        return
+    for candidate in skills(cursor, "template"):
+        text = cursor.index.library.text(candidate.name)
+        if text is not None and text.output is not None:
+            yield candidate
+
+
+def _configs(cursor: Cursor) -> Iterator[Completion]:
+    """Yield every config except the engine's own."""
+    names = cursor.index.library.names("config")
+    return _named("config", (name for name in names if name not in ("models", "skillrun", "sizes")))
+
+
+def artifacts(cursor: Cursor) -> Iterator[Completion]:
+    """Yield the artifacts that the phases of the workflow write, if their path is literal."""
+    for use in cursor.workflow.phases.values() if cursor.workflow is not None else ():
+        phase = cursor.index.library.phase(use.skill)
+        for step in phase.walk() if phase is not None else ():
+            path = step.artifact.literal if step.artifact is not None else None
+            if isinstance(path, str) and path:
+                yield Completion(path, "file", f"written by `{use.name}`")
+
+
+# names of a workflow or config
+
+
+def _phases(cursor: Cursor) -> Iterator[Completion]:
+    for use in cursor.workflow.phases.values() if cursor.workflow is not None else ():
+        phase = cursor.index.library.phase(use.skill)
+        yield Completion(use.name, "phase", phase.description if phase is not None else "")
+
+
+def _goto_targets(cursor: Cursor) -> Iterator[Completion]:
+    """Yield the phases that a `goto` in this file can name: the phase of the file, and phases that precede it."""
+    workflow = cursor.workflow
+    skill = cursor.relative.removeprefix("skills/").removesuffix(".md")
+    uses = workflow.phases.values() if workflow is not None else ()
+    current = next((use.name for use in uses if use.skill == skill), None)
+    for candidate in _phases(cursor):
+        if workflow is None or current is None or candidate.name in (current, *workflow.ancestors(current)):
+            yield candidate
+
+
+def _phase_files(cursor: Cursor) -> Iterator[Completion]:
+    """Yield the phases that have a file in the workflow's folder and that `phases:` does not list yet."""
+    area = cursor.relative.removeprefix("workflows/").removesuffix(".md")
+    for candidate in skills(cursor, "phase"):
+        if candidate.name.startswith(f"{area}/") and candidate.name not in cursor.place.siblings:
+            yield candidate._replace(name=candidate.name.removeprefix(f"{area}/"), kind="phase")
+
+
+def _breakers(cursor: Cursor) -> Iterator[Completion]:
+    for name, breaker in _entries(cursor.config, "breakers").items():
+        about = f"{breaker.get('limit')} failures, then {breaker.get('then')}" if isinstance(breaker, Mapping) else ""
+        yield Completion(name, "breaker", about)
+
+
+def _config_part(part: str) -> Candidates:
+    return lambda cursor: (
+        Completion(
+            name, part.removesuffix("s"), str(entry.get("description", "")) if isinstance(entry, Mapping) else ""
+        )
+        for name, entry in _entries(cursor.config, part).items()
+    )
+
+
+def _fields(cursor: Cursor) -> tuple[Field, ...]:
+    """Return the fields that the mapping at the cursor sets.
+
+    These are variables or inputs of the workflow or, for `with`, inputs of the protocol or workflow that is called.
+    """
+    workflow = cursor.workflow
+    if cursor.slot.name != "with":
+        state, inputs = (workflow.state, workflow.inputs) if workflow is not None else ((), ())
+        return state if cursor.slot.name == "set" else inputs
+    step, library = _enclosing_step(cursor), cursor.index.library
+    if step.get("protocol") in library.names("skills/protocols"):
+        protocol = library.protocol(step["protocol"])
+        return protocol.inputs if protocol is not None else ()
+    called = cursor.index.workflow(step["run"]) if step.get("run") else None
+    return called.inputs if called is not None else ()
+
+
+def _enclosing_step(cursor: Cursor) -> Mapping[str, str]:
+    """Return the keys of the step whose key has the mapping at the cursor."""
+    return cursor.place.mappings[-2] if len(cursor.place.mappings) > 1 else {}
+
+
+def _field_names(cursor: Cursor) -> Iterator[Completion]:
+    kind = "variable" if cursor.slot.name == "set" else "input"
+    for field in _fields(cursor):
+        about = f": {field.description}" if field.description else ""
+        yield Completion(field.name, kind, f"{describe_type(field.type)}{about}")
+
+
+def _field_values(cursor: Cursor) -> Iterator[Completion]:
+    name = identifier(str(cursor.slot.within[0])) if cursor.slot.within else ""
+    for field in _fields(cursor):
+        if name and identifier(field.name) == name:
+            if field.item.kind == "boolean":
+                yield from _named("value", ("true", "false"))
+            values = (str(value) for value in field.item.values or () if isinstance(value, str | int))
+            yield from _named("value", values, field.description)
+
+
+def _input_values(cursor: Cursor) -> Iterator[Completion]:
+    if cursor.slot.within and cursor.workflow is not None:
+        yield from _field_values(cursor)
+    elif cursor.relative.startswith(("workflows/", "skills/")):
+        yield from _types(cursor)
+
+
+def _types(_: Cursor) -> Iterator[Completion]:
+    return _named("value", TYPES, "a type")
+
+
+def _seats(cursor: Cursor) -> Iterator[Completion]:
+    library, name = cursor.index.library, _enclosing_step(cursor).get("protocol", "")
+    protocol = library.protocol(name) if name in library.names("skills/protocols") else None
+    return _named("seat", protocol.seats.names if protocol is not None else ())
+
+
+def _outputs(cursor: Cursor) -> Iterator[Completion]:
+    if cursor.relative.startswith("tests/"):
+        if not cursor.slot.within:
+            yield from _phases(cursor)
+            return
+        phases = cursor.workflow.phases if cursor.workflow is not None else {}
+        use = phases.get(str(cursor.slot.within[0]))
+        phase = cursor.index.library.phase(use.skill) if use is not None else None
+        yield from _named("output", phase.outputs if phase is not None else ())
+    elif cursor.relative.startswith("skills/"):
+        yield from _named("output", SUMMARY_KEYS, "goes into the summary")
+
+
+_VALUES: Final[Mapping[str, Candidates]] = {
     "agent": members,
     "panel": members,
-    "protocol": protocols,
-    "run.run": workflows,
+    "protocol": _protocols,
+    "run.run": _workflows,
     "goto": _goto_targets,
-    "after": phases,
-    "path": phases,
-    "retry": breakers,
-    "at_most": breakers,
+    "after": _phases,
+    "path": _phases,
+    "retry": _breakers,
+    "at_most": _breakers,
     "skill": _references,
     "references": _references,
-    "template": skills("template"),
-    "output": shapes,
-    "shape": shapes,
-    "record": shapes,
-    "config": configs,
+    "template": lambda cursor: skills(cursor, "template"),
+    "output": _shapes,
+    "shape": _shapes,
+    "record": _shapes,
+    "config": _configs,
     "model": models,
     "strong": models,
     "fast": models,
     "tiers": models,
     "aliases": models,
     "fallback": models,
-    "elsewhere": model_part("tiers"),
-    "prefer": model_part("providers"),
-    "provider": model_part("providers"),
-    "tools": lambda _context: (CompletionCandidate(name, "value") for name in registry.names("tools")),
-    "skills": agent_skills,
-    "kind": _constant_names(*SKILL_KINDS),
-    "with": _with_values,
-    "set.set": _variable_values,
+    "elsewhere": lambda cursor: _named("model", _entries(_models_config(cursor), "tiers")),
+    "prefer": lambda cursor: _named("model", _entries(_models_config(cursor), "providers")),
+    "provider": lambda cursor: _named("model", _entries(_models_config(cursor), "providers")),
+    "tools": lambda _cursor: _named("value", registry.names("tools")),
+    "skills": _agent_skills,
+    "kind": _constants(*SKILL_KINDS),
+    "with": _field_values,
+    "set.set": _field_values,
     "inputs": _input_values,
     "state": _types,
     "type": _types,
     "requires": _config_part("features"),
     "modes": _config_part("modes"),
-    "from": _constant_names("project"),
-    "outcome": _constant_names("completed", "failed", "waiting"),
-    "status": _constant_names("completed", "failed", "waiting"),
+    "from": _constants("project"),
+    "outcome": _constants("completed", "failed", "waiting"),
+    "status": _constants("completed", "failed", "waiting"),
     "artifacts": artifacts,
     "": _members_of_config,
 }
-_KEYS: Final[Mapping[str, Callable[[CursorContext], Iterator[CompletionCandidate]]]] = {
+_KEYS: Final[Mapping[str, Candidates]] = {
     "panel.panel": _seats,
-    "panel.with": _with_keys,
-    "run.with": _with_keys,
-    "set.set": _variables,
+    "panel.with": _field_names,
+    "run.with": _field_names,
+    "set.set": _field_names,
     "phases": _phase_files,
-    "inputs": lambda around: _workflow_inputs(around) if around.relative.startswith("tests/") else iter(()),
+    "inputs": lambda cursor: _field_names(cursor) if cursor.relative.startswith("tests/") else (),
     "outputs": _outputs,
-    "flags": _flags,
-    "artifacts": lambda around: artifacts(around) if not around.slot.within else iter(()),
+    "flags": lambda cursor: _phases(cursor) if not cursor.slot.within else (),
+    "artifacts": lambda cursor: artifacts(cursor) if not cursor.slot.within else (),
 }

@@ -1,124 +1,41 @@
-"""Handles the editor's messages about documents and folders, and its requests for outlines and quick fixes."""
+"""Handles the messages of an editor. Other modules know the workflow language; this one answers in LSP types."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import sys
-from collections.abc import Collection, Iterator, Sequence
-from itertools import pairwise
-from typing import Any, Final, Literal, NamedTuple
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, NamedTuple
 
 from lsprotocol import types
-from pygls.workspace import PositionCodec
+from pygls.exceptions import JsonRpcException
 
-from skillrun.definitions.verbs import VERBS
-from skillrun.extensions.lsp.diagnostics import build_quick_fix
-from skillrun.extensions.lsp.features import register_features
-from skillrun.extensions.lsp.positions import Range, from_client_range, offset_at, range_between, to_client_range
+from skillrun.extensions.lsp.completion import complete
+from skillrun.extensions.lsp.conversions import (
+    build_completion_item,
+    build_quick_fix,
+    offset_at,
+    parse_outline,
+    to_client_range,
+)
+from skillrun.extensions.lsp.hover import hover
+from skillrun.extensions.lsp.references import file_symbol, find_definitions, find_references, symbols_at
+from skillrun.extensions.lsp.renames import RenameEdit, RenameRefused, rename, resolve_rename_target
 from skillrun.extensions.lsp.server import CrashReporter, EditorServer
-from skillrun.syntax.diagnostics import ParsingStopped, Problems
-from skillrun.syntax.document import find_headings, parse_frontmatter
-from skillrun.syntax.source import Mapping, Node, Scalar, Source
-from skillrun.syntax.source import Sequence as List
-from skillrun.syntax.yaml import parse_yaml
-
-DEPTH: Final = 3  # levels of nested keys in an outline
-LONGEST: Final = 60  # characters of the text shown for a step without an id
-OutlineKind = Literal["key", "step", "section"]
-
-
-class OutlineItem(NamedTuple):
-    """A part of a file in its outline, with the range of the part and the range of its name."""
-
-    name: str
-    kind: OutlineKind
-    range: Range
-    name_range: Range
-    detail: str = ""
-    children: tuple[OutlineItem, ...] = ()
-
-
-def parse_outline(text: str, *, markdown: bool) -> tuple[OutlineItem, ...]:
-    """Return the outline of a file, as far as the file can be parsed. `text` has `\\n` line ends."""
-    source, problems = Source.of(text), Problems.without_limit()
-    try:
-        if not markdown:
-            node = parse_yaml(source, 0, len(text), problems)
-            return tuple(_keys(text, node, len(text))) if isinstance(node, Mapping) else ()
-        front, start = parse_frontmatter(source, problems)
-    except ParsingStopped:
-        return ()
-    keys = tuple(_keys(text, front, start)) if front is not None and front.entries else ()
-    return (*keys, *_sections(text, start))
-
-
-def _keys(text: str, mapping: Mapping, end: int, depth: int = 1) -> Iterator[OutlineItem]:
-    entries = list(mapping.entries.items())
-    starts = [*(entry.key.span.offset for _, entry in entries), end]
-    for (name, entry), (start, after) in zip(entries, pairwise(starts), strict=True):
-        until = _trimmed_end(text, start, after)
-        inside = tuple(_child_items(text, entry.value, until, depth))
-        yield OutlineItem(name, "key", range_between(text, start, until), _name_range(text, start, until), "", inside)
-
-
-def _child_items(text: str, node: Node, end: int, depth: int) -> Iterator[OutlineItem]:
-    if depth >= DEPTH:
-        return
-    if isinstance(node, Mapping):
-        yield from _keys(text, node, end, depth + 1)
-    elif isinstance(node, List):
-        starts = [*(item.span.offset for item in node.items), end]
-        for item, (start, after) in zip(node.items, pairwise(starts), strict=True):
-            step = _step(text, item, start, _trimmed_end(text, start, after), depth)
-            if step is not None:
-                yield step
-
-
-def _step(text: str, node: Node, start: int, end: int, depth: int) -> OutlineItem | None:
-    """Return the item for a step, named by its id or verb; None if the node is not a step."""
-    verb = next((name for name in node.entries if name in VERBS), None) if isinstance(node, Mapping) else None
-    if verb is None or not isinstance(node, Mapping):
-        return None
-    id_, value = node.get("id"), node.entries[verb].value
-    named = isinstance(id_, Scalar) and bool(id_.value)
-    name = str(id_.value) if isinstance(id_, Scalar) and named else verb
-    detail = verb if named else str(value.value or "")[:LONGEST] if isinstance(value, Scalar) else ""
-    at = id_.span.offset if id_ is not None and named else node.entries[verb].key.span.offset
-    inside = tuple(_child_items(text, value, end, depth + 1)) if isinstance(value, List) else ()
-    nested = node.get("steps")
-    inside += tuple(_child_items(text, nested, end, depth + 1)) if nested is not None else ()
-    whole = range_between(text, min(start, at), max(end, at))
-    return OutlineItem(name, "step", whole, _name_range(text, at, max(end, at)), detail, inside)
-
-
-def _sections(text: str, start: int) -> Iterator[OutlineItem]:
-    headings, _ = find_headings(text, start if start < len(text) else 0)
-    ends = [*(heading.start for heading in headings[1:]), len(text)]
-    for heading, end in zip(headings, ends, strict=False):
-        until = _trimmed_end(text, heading.start, end)
-        line = range_between(text, heading.start, max(text.find("\n", heading.start, until), heading.start) or until)
-        whole = range_between(text, heading.start, until)
-        yield OutlineItem(heading.name or "##", "section", whole, line if line.end <= whole.end else whole)
-
-
-def _trimmed_end(text: str, start: int, end: int) -> int:
-    """Return `end` moved before trailing blanks, closing brackets and the dash of the next item."""
-    return start + len(text[start:end].rstrip(" \t\n-{,}]["))
-
-
-def _name_range(text: str, start: int, end: int) -> Range:
-    """Return the range of the name that starts at an offset."""
-    stops = [place for sign in ":\n,}]" if (place := text.find(sign, start, end)) >= 0]
-    return range_between(text, start, min([*stops, end]))
-
+from skillrun.extensions.lsp.symbol_index import TextRange, map_offset
+from skillrun.extensions.lsp.workspace import Workspace
 
 WATCHED: Final = "**/{workflows,skills,roles,config,tests}/**"
-_KINDS: Final[dict[OutlineKind, types.SymbolKind]] = {
-    "key": types.SymbolKind.Property,
-    "step": types.SymbolKind.Function,
-    "section": types.SymbolKind.String,
-}
+FIRST_CHECK: Final = 10.0  # seconds that a request waits for the first check of a project
+POLL_SECONDS: Final = 0.02
+TRIGGERS: Final = (".", "|", "'", '"', "[", ":", "@", "/", "{", "#", " ")
+BEFORE_SPACE: Final = tuple(":-|,{[(%=#")  # a space starts a completion only after one of these characters
+_REQUEST_FAILED: Final = -32803
 
 
 def serve(commands: Collection[str], crash_report: CrashReporter) -> None:
@@ -127,112 +44,244 @@ def serve(commands: Collection[str], crash_report: CrashReporter) -> None:
     output = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     server = EditorServer(commands, crash_report)
-    register_document_handlers(server)
-    register_folder_handlers(server)
-    register_query_handlers(server)
-    register_features(server, server)
+    for method, handle in _HANDLERS.items():
+        server.feature(method, _OPTIONS.get(method))(partial(handle, server))
     server.start_io(sys.stdin.buffer, output)
 
 
-def register_document_handlers(server: EditorServer) -> None:
-    @server.feature(types.TEXT_DOCUMENT_DID_OPEN)
-    def on_open(params: types.DidOpenTextDocumentParams) -> None:
-        server.update_document(params.text_document.uri)
-
-    @server.feature(types.TEXT_DOCUMENT_DID_CHANGE)
-    def on_change(params: types.DidChangeTextDocumentParams) -> None:
-        server.update_document(params.text_document.uri)
-
-    @server.feature(types.TEXT_DOCUMENT_DID_SAVE)
-    def on_save(_: types.DidSaveTextDocumentParams) -> None:
-        server.invalidate()
-
-    @server.feature(types.TEXT_DOCUMENT_DID_CLOSE)
-    def on_close(params: types.DidCloseTextDocumentParams) -> None:
-        server.close_document(params.text_document.uri)
+# documents and folders
 
 
-def register_folder_handlers(server: EditorServer) -> None:
-    @server.feature(types.INITIALIZED)
-    def on_initialized(_: types.InitializedParams) -> None:
-        server.set_workspace_folders(_folders(server))
-        files = server.client_capabilities.workspace and server.client_capabilities.workspace.did_change_watched_files
-        if files and files.dynamic_registration:
-            options = types.DidChangeWatchedFilesRegistrationOptions([types.FileSystemWatcher(WATCHED)])
-            watching = types.Registration("watching", types.WORKSPACE_DID_CHANGE_WATCHED_FILES, options)
-            server.client_register_capability(types.RegistrationParams([watching]))
-
-    @server.feature(types.WORKSPACE_DID_CHANGE_WORKSPACE_FOLDERS)
-    def on_folders_changed(_: types.DidChangeWorkspaceFoldersParams) -> None:
-        server.set_workspace_folders(_folders(server))
-
-    @server.feature(types.WORKSPACE_DID_CHANGE_WATCHED_FILES)
-    def on_watched_files_changed(_: types.DidChangeWatchedFilesParams) -> None:
-        server.invalidate()
-
-    @server.feature(types.WORKSPACE_DID_CHANGE_CONFIGURATION)
-    def on_configuration_changed(_: types.DidChangeConfigurationParams) -> None:
-        """Ignore the message: the server has no settings."""
+def on_document_text(
+    server: EditorServer, params: types.DidOpenTextDocumentParams | types.DidChangeTextDocumentParams
+) -> None:
+    server.update_document(params.text_document.uri)
 
 
-def _folders(server: EditorServer) -> set[str]:
-    """Return the URIs of the folders that are open in the editor. Older editors send only a single root."""
-    folders = {folder.uri for folder in server.workspace.folders.values()}
-    return folders or {uri for uri in (server.workspace.root_uri,) if uri}
+def on_document_closed(server: EditorServer, params: types.DidCloseTextDocumentParams) -> None:
+    server.close_document(params.text_document.uri)
 
 
-def register_query_handlers(server: EditorServer) -> None:
-    @server.feature(types.TEXT_DOCUMENT_DOCUMENT_SYMBOL)
-    def on_document_symbols(params: types.DocumentSymbolParams) -> list[types.DocumentSymbol]:
-        place = server.find_file(params.text_document.uri)
-        if place is None:
-            return []
-        parts = parse_outline("\n".join(place.lines), markdown=place.path.suffix == ".md")
-        return [_symbol(part, place.lines, server.workspace.position_codec) for part in parts]
+def on_files_changed(server: EditorServer, _: object) -> None:
+    server.invalidate()
 
-    @server.feature(
-        types.TEXT_DOCUMENT_CODE_ACTION, types.CodeActionOptions(code_action_kinds=[types.CodeActionKind.QuickFix])
+
+def on_initialized(server: EditorServer, _: types.InitializedParams) -> None:
+    server.set_workspace_folders()
+    files = server.client_capabilities.workspace and server.client_capabilities.workspace.did_change_watched_files
+    if files and files.dynamic_registration:
+        options = types.DidChangeWatchedFilesRegistrationOptions([types.FileSystemWatcher(WATCHED)])
+        watching = types.Registration("watching", types.WORKSPACE_DID_CHANGE_WATCHED_FILES, options)
+        server.client_register_capability(types.RegistrationParams([watching]))
+
+
+def on_folders_changed(server: EditorServer, _: types.DidChangeWorkspaceFoldersParams) -> None:
+    server.set_workspace_folders()
+
+
+def on_configuration_changed(_server: EditorServer, _: types.DidChangeConfigurationParams) -> None:
+    """Ignore the message: the server has no settings."""
+
+
+def list_document_symbols(server: EditorServer, params: types.DocumentSymbolParams) -> list[types.DocumentSymbol]:
+    file = server.find_file(params.text_document.uri)
+    if file is None:
+        return []
+    text = file.project.workspace.text(file.path) or ""
+    return parse_outline(text, server.workspace.position_codec, markdown=file.path.suffix == ".md")
+
+
+def list_quick_fixes(server: EditorServer, params: types.CodeActionParams) -> list[types.CodeAction]:
+    uri, only = params.text_document.uri, params.context.only
+    file = server.find_file(uri)
+    published = file.project.published.get(file.path) if file is not None else None
+    if file is None or published is None or (only and types.CodeActionKind.QuickFix not in only):
+        return []
+    text = file.project.workspace.text(file.path) or ""
+    fixes = (
+        build_quick_fix(each, uri, text, server.workspace.position_codec)
+        for each in published.diagnostics
+        if each.range.start <= params.range.end and params.range.start <= each.range.end
     )
-    def on_code_actions(params: types.CodeActionParams) -> list[types.CodeAction]:
-        uri = params.text_document.uri
-        place = server.find_file(uri)
-        only = params.context.only
-        if place is None or (only and types.CodeActionKind.QuickFix not in only):
-            return []
-        published = server.get_project_check(place.workspace.project).published.get(place.path)
-        overlapping = (
-            [each for each in published.diagnostics if _ranges_overlap(each.range, params.range)]
-            if published is not None
-            else []
-        )
-        text = "\n".join(place.lines)
-        fixes = (build_quick_fix(each, uri, _text_in_range(text, each.range, server)) for each in overlapping)
-        return [action for action in fixes if action is not None]
+    return [fix for fix in fixes if fix is not None]
 
 
-def _text_in_range(text: str, range_: types.Range, server: EditorServer) -> str:
-    """Return the text in a range that the editor sent."""
-    own = from_client_range(range_, text.split("\n"), server.workspace.position_codec)
-    return text[offset_at(text, own.start) : offset_at(text, own.end)]
+# names
 
 
-def _ranges_overlap(first: types.Range, second: types.Range) -> bool:
-    return _position_key(first.start) <= _position_key(second.end) and _position_key(second.start) <= _position_key(
-        first.end
-    )
+class DocumentPosition(NamedTuple):
+    """A position in a file of a project. `relative` is the path of the file below its root."""
+
+    workspace: Workspace
+    path: Path
+    relative: str
+    text: str
+    offset: int
 
 
-def _position_key(position: types.Position) -> tuple[int, int]:
-    return position.line, position.character
+async def find_position(
+    server: EditorServer, document: types.TextDocumentIdentifier, position: types.Position
+) -> DocumentPosition | None:
+    """Wait for the first check of the project, and return the position; None if the file is not in a project."""
+    file = server.find_file(document.uri)
+    workspace = file.project.workspace if file is not None else None
+    text = workspace.text(file.path) if file is not None and workspace is not None else None
+    if file is None or workspace is None or text is None:
+        return None
+    for _ in range(int(FIRST_CHECK / POLL_SECONDS)):
+        if workspace.checked is not None:
+            break
+        await asyncio.sleep(POLL_SECONDS)
+    offset = offset_at(text, position, server.workspace.position_codec)
+    return DocumentPosition(workspace, file.path, workspace.relative(file.path), text, offset)
 
 
-def _symbol(part: OutlineItem, lines: Sequence[str], codec: PositionCodec) -> types.DocumentSymbol:
-    children: list[Any] = [_symbol(inner, lines, codec) for inner in part.children]
-    return types.DocumentSymbol(
-        part.name,
-        _KINDS[part.kind],
-        to_client_range(part.range, lines, codec),
-        to_client_range(part.name_range, lines, codec),
-        part.detail or None,
-        children=children,
-    )
+def _locations(server: EditorServer, workspace: Workspace, places: Iterable[TextRange]) -> list[types.Location]:
+    """Return the LSP locations, in the current texts, of ranges from the last check."""
+    found = []
+    for path, *bounds in places:
+        text = workspace.text(path) or ""
+        indexed_file = workspace.index.files.get(path)
+        checked_text = indexed_file.source.text if indexed_file is not None else text
+        start, end = (map_offset(text, checked_text, offset) for offset in bounds)
+        range_ = to_client_range(text, start, end, server.workspace.position_codec)
+        found.append(types.Location(server.uri(path), range_))
+    return found
+
+
+async def list_completions(server: EditorServer, params: types.CompletionParams) -> list[types.CompletionItem]:
+    position = await find_position(server, params.text_document, params.position)
+    trigger = params.context.trigger_character if params.context is not None else None
+    if position is None:
+        return []
+    workspace, path, relative, text, offset = position
+    if trigger == " " and not text[:offset].rstrip(" ").endswith(BEFORE_SPACE):
+        return []
+    start, end, completions = complete(workspace.index, path, relative, text, offset)
+    replaced = to_client_range(text, start, end, server.workspace.position_codec)
+    return [build_completion_item(each, number, replaced) for number, each in enumerate(completions)]
+
+
+async def show_hover(server: EditorServer, params: types.HoverParams) -> types.Hover | None:
+    position = await find_position(server, params.text_document, params.position)
+    content = hover(position.workspace.index, *position[1:]) if position is not None else None
+    if position is None or content is None:
+        return None
+    markdown = types.MarkupContent(types.MarkupKind.Markdown, content.markdown)
+    range_ = to_client_range(position.text, content.start, content.end, server.workspace.position_codec)
+    return types.Hover(markdown, range_)
+
+
+async def list_definitions(server: EditorServer, params: types.DefinitionParams) -> list[types.Location]:
+    position = await find_position(server, params.text_document, params.position)
+    if position is None:
+        return []
+    return _locations(server, position.workspace, find_definitions(position.workspace.index, *position[1:]))
+
+
+async def list_references(server: EditorServer, params: types.ReferenceParams) -> list[types.Location]:
+    """Return the references to the symbol at the position or, without a symbol there, to the whole file."""
+    position = await find_position(server, params.text_document, params.position)
+    if position is None:
+        return []
+    index = position.workspace.index
+    symbols = [reference.symbol for reference in symbols_at(index, *position[1:])]
+    whole_file_symbol = file_symbol(position.relative)
+    symbols = symbols or ([whole_file_symbol] if whole_file_symbol is not None else [])
+    declaring = params.context.include_declaration
+    places = [place for symbol in symbols for place in find_references(index, symbol, declaring=declaring)]
+    return _locations(server, position.workspace, dict.fromkeys(places))
+
+
+async def prepare_rename(server: EditorServer, params: types.PrepareRenameParams) -> types.PrepareRenamePlaceholder:
+    with _show_refusal():
+        position = await _find_rename_position(server, params.text_document, params.position)
+        reference = resolve_rename_target(position.workspace.index, *position[1:])
+    start, end = reference.span.offset, reference.span.offset + reference.length
+    range_ = to_client_range(position.text, start, end, server.workspace.position_codec)
+    return types.PrepareRenamePlaceholder(range_, position.text[start:end])
+
+
+async def rename_symbol(server: EditorServer, params: types.RenameParams) -> types.WorkspaceEdit:
+    with _show_refusal():
+        position = await _find_rename_position(server, params.text_document, params.position)
+        renaming = rename(position.workspace.index, *position[1:], params.new_name)
+        return _build_workspace_edit(server, position.workspace, renaming)
+
+
+@contextmanager
+def _show_refusal() -> Iterator[None]:
+    """Turn the refusal of a rename into the error that the editor shows."""
+    try:
+        yield
+    except RenameRefused as refused:
+        reason = f"{refused.message}; {refused.next_step}" if refused.next_step else refused.message
+        raise JsonRpcException(reason, code=_REQUEST_FAILED) from None
+
+
+async def _find_rename_position(
+    server: EditorServer, document: types.TextDocumentIdentifier, position: types.Position
+) -> DocumentPosition:
+    """Return the position of a rename. Raises RenameRefused outside of a project, or if the project has errors.
+
+    Invalid files may have references that are not known.
+    """
+    found = await find_position(server, document, position)
+    if found is None:
+        raise RenameRefused("this file is not in a project")
+    problems = found.workspace.checked.problems if found.workspace.checked is not None else []
+    wrong = next((problem for problem in problems if problem.severity == "error"), None)
+    if wrong is not None:
+        example = f"{wrong.path}:{wrong.line}"
+        raise RenameRefused(f"the project has errors, for example in {example}", "fix them first")
+    return found
+
+
+def _build_workspace_edit(server: EditorServer, workspace: Workspace, renaming: RenameEdit) -> types.WorkspaceEdit:
+    """Return the rename as a workspace edit. Raises RenameRefused if the editor cannot rename files."""
+    capabilities = server.client_capabilities.workspace
+    able = capabilities.workspace_edit if capabilities is not None else None
+    with_versions = able is not None and able.document_changes
+    operations = (able.resource_operations if able is not None else None) or ()
+    if renaming.files and not (with_versions and types.ResourceOperationKind.Rename in operations):
+        raise RenameRefused("this editor cannot rename files", "rename the file manually")
+    edits: dict[str, list[types.TextEdit]] = {}
+    for path, replacements in renaming.edits.items():
+        text, codec = workspace.text(path) or "", server.workspace.position_codec
+        edits[server.uri(path)] = [
+            types.TextEdit(to_client_range(text, *place, codec), new) for place, new in sorted(replacements.items())
+        ]
+    if not with_versions:
+        return types.WorkspaceEdit(changes=edits)
+    documents = server.workspace.text_documents
+    changes: list[types.TextDocumentEdit | types.CreateFile | types.RenameFile | types.DeleteFile] = []
+    for uri, replaced in edits.items():
+        version = documents[uri].version if uri in documents else None
+        changes.append(types.TextDocumentEdit(types.OptionalVersionedTextDocumentIdentifier(uri, version), replaced))
+    changes += [types.RenameFile(server.uri(old), server.uri(new)) for old, new in renaming.files]
+    return types.WorkspaceEdit(document_changes=changes)
+
+
+_HANDLERS: Final[Mapping[str, Callable[..., Any]]] = {
+    types.INITIALIZED: on_initialized,
+    types.TEXT_DOCUMENT_DID_OPEN: on_document_text,
+    types.TEXT_DOCUMENT_DID_CHANGE: on_document_text,
+    types.TEXT_DOCUMENT_DID_SAVE: on_files_changed,
+    types.TEXT_DOCUMENT_DID_CLOSE: on_document_closed,
+    types.WORKSPACE_DID_CHANGE_WORKSPACE_FOLDERS: on_folders_changed,
+    types.WORKSPACE_DID_CHANGE_WATCHED_FILES: on_files_changed,
+    types.WORKSPACE_DID_CHANGE_CONFIGURATION: on_configuration_changed,
+    types.TEXT_DOCUMENT_DOCUMENT_SYMBOL: list_document_symbols,
+    types.TEXT_DOCUMENT_CODE_ACTION: list_quick_fixes,
+    types.TEXT_DOCUMENT_COMPLETION: list_completions,
+    types.TEXT_DOCUMENT_HOVER: show_hover,
+    types.TEXT_DOCUMENT_DEFINITION: list_definitions,
+    types.TEXT_DOCUMENT_REFERENCES: list_references,
+    types.TEXT_DOCUMENT_PREPARE_RENAME: prepare_rename,
+    types.TEXT_DOCUMENT_RENAME: rename_symbol,
+}
+_OPTIONS: Final[Mapping[str, Any]] = {
+    types.TEXT_DOCUMENT_CODE_ACTION: types.CodeActionOptions(code_action_kinds=[types.CodeActionKind.QuickFix]),
+    types.TEXT_DOCUMENT_COMPLETION: types.CompletionOptions(trigger_characters=list(TRIGGERS)),
+    types.TEXT_DOCUMENT_RENAME: types.RenameOptions(prepare_provider=True),
+}

@@ -1,32 +1,61 @@
-"""Describes the word under the cursor in markdown: the type, fields and uses of a name, or the purpose of a key."""
+"""Describes the word under the cursor in markdown: the type, fields and uses of a name, or the purpose of a key.
+
+The descriptions of types, keys and filters are also in completions.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from skillrun.extensions.lsp.completion import Cursor, cursor_at
-from skillrun.extensions.lsp.declarations import text_range
-from skillrun.extensions.lsp.descriptions import (
-    LANGUAGE_NAMES,
-    describe_builtin,
-    describe_fields,
-    describe_key,
-    describe_type,
-)
+from skillrun.checker.comparisons import KINDS
+from skillrun.definitions.verbs import VERBS, Key
+from skillrun.extensions.lsp.cursor import Cursor, cursor_at
 from skillrun.extensions.lsp.expressions import infer_type
-from skillrun.extensions.lsp.references import find_references, symbols_at
-from skillrun.extensions.lsp.symbol_index import SymbolIndex, TextRange
+from skillrun.extensions.lsp.references import find_references, symbols_at, text_range
+from skillrun.extensions.lsp.symbol_index import SymbolIndex
 from skillrun.library.symbols import Symbol, SymbolReference
 from skillrun.templates.filters import TESTS
 from skillrun.templates.vocabulary import BUILTINS
 from skillrun.types.fields import Field
-from skillrun.types.types import identifier
+from skillrun.types.types import Type, identifier
 
 MOST_PLACES: Final = 6
+MAX_LISTED: Final = 8  # values or fields that are listed by name
+MAX_DEPTH: Final = 2
 _WORD: Final = re.compile(r"[\w-]+")
+_LINK: Final = re.compile(r"\[([^\]]+)\]\([^)]*\)")
+
+LANGUAGE_NAMES: Final = {
+    "inputs": "the typed inputs of the workflow, or of the protocol; never changed",
+    "state": "the typed variables of the workflow; a `set` is visible at once",
+    "config": "the workflow's merged config file",
+    "features": "each feature switch, as true or false",
+    "phases": "the phases that this one follows: `.outputs`, `.artifacts['file.md']`, `.summary`",
+    "history": "earlier rounds, oldest first; each has `round` and `phases.<name>`",
+    "pass": "the pass of a `repeat`: `index`, and `previous.<id>`",
+    "run": "the run: `name`, `round`, `environment`, `models`, `usage`, `estimate` and more",
+    "member": "the member that is called: `id`, `role`, `variant`, `lens`, `model`",
+    "failure": "why the step failed: `kind`, `reason`, `text`, `replies`",
+    "task": "the calling step's section",
+    "seats": "each seat's member, or `seats.members`",
+    "loop": "the iteration of the `for`: `index`, `first`, `last`, `length` and more",
+}
+_TAKES: Final = {
+    "text": "text, rendered as a template",
+    "value": "a value; strings in it are templates",
+    "condition": "a bare expression",
+    "names": "a name, or a list of them",
+    "boolean": "`true` or `false`",
+    "mapping": "a mapping of names to values",
+    "list": "a list, or a template that yields one",
+    "questions": "the text of a question, a record with a `text`, or a list of these",
+    "shape": "a shape, or the name of a template that has one",
+    "steps": "a list of steps",
+    "step": "one step",
+}
 
 
 class Hover(NamedTuple):
@@ -39,70 +68,68 @@ class Hover(NamedTuple):
 
 def hover(index: SymbolIndex, path: Path, relative: str, text: str, offset: int) -> Hover | None:
     """Return the hover text for the word at an offset; None if there is nothing to say about the word."""
-    start, end = _word(text, offset)
-    mentions = symbols_at(index, path, relative, text, offset)
+    words = (match.span() for match in _WORD.finditer(text, text.rfind("\n", 0, offset) + 1))
+    nearest = next((span for span in words if offset <= span[1]), (offset, offset))
+    start, end = nearest if nearest[0] <= offset else (offset, offset)
+    references = symbols_at(index, path, relative, text, offset)
     cursor = cursor_at(index, path, relative, text, end)
     parts: list[str] = []
     if cursor is not None and cursor.query is not None and end > start:
-        parts.append(_describe_expression(cursor, text[start:end]))
-    elif not mentions and cursor is not None and cursor.context.place.part == "key":
-        key = cursor.context.slot.keys.get(text[start:end])
+        parts.append(_describe_expression(cursor))
+    elif not references and cursor is not None and cursor.place.part == "key":
+        key = cursor.slot.keys.get(text[start:end])
         parts.append(describe_key(text[start:end], key) if key is not None else "")
-    for reference in mentions[:1]:
+    for reference in references[:1]:
         parts.append(_describe_symbol(index, reference.symbol, has_type=bool(parts and parts[0])))
         parts.append(_describe_uses(index, reference))
     markdown = "\n\n".join(part for part in parts if part)
     return Hover(start, end, markdown) if markdown else None
 
 
-def _word(text: str, offset: int) -> tuple[int, int]:
-    line = text.rfind("\n", 0, offset) + 1
-    for match in _WORD.finditer(text, line):
-        if match.start() <= offset <= match.end():
-            return match.span()
-        if match.start() > offset:
-            break
-    return offset, offset
-
-
-def _describe_expression(cursor: Cursor, word: str) -> str:
+def _describe_expression(cursor: Cursor) -> str:
     """Return the type of a name or field, or what a filter, function or test does."""
     query = cursor.query
     assert query is not None
-    if query.kind == "test" and word in TESTS:
-        return describe_builtin(word) if word not in BUILTINS else f"`{word}`: a test, written after `is`"
-    if query.kind == "filter" and word in BUILTINS:
-        return describe_builtin(word)
     name = query.word
-    if query.kind == "name" and name not in cursor.names and name in BUILTINS:
-        return describe_builtin(name)
-    if query.kind == "name" and name in BUILTINS:
+    if query.kind == "test" and name in TESTS:
+        return f"`{name}`: a test, written after `is`"
+    if query.kind in ("filter", "name") and name in BUILTINS:
         return describe_builtin(name)
     if query.kind not in ("name", "field") or not name:
         return ""
     expression = f"{query.owner}.{name}" if query.owner else name
     type_ = infer_type(expression, cursor.names, query.prefix)
-    lines = [f"`{expression}`: {describe_type(type_)}"]
-    lines += [LANGUAGE_NAMES[name]] if query.kind == "name" and name in LANGUAGE_NAMES else []
-    if fields := describe_fields(type_):
-        lines.append(fields)
-    return "\n\n".join(lines)
+    about = LANGUAGE_NAMES.get(name, "") if query.kind == "name" else ""
+    return "\n\n".join(filter(None, (f"`{expression}`: {describe_type(type_)}", about, describe_fields(type_))))
 
 
 def _describe_symbol(index: SymbolIndex, symbol: Symbol, *, has_type: bool) -> str:
     """Return the description of a symbol. `has_type` says that the type is already shown."""
-    if symbol.kind in ("input", "state"):
-        field = _field(index, symbol)
-        if field is None or has_type:
-            return field.description if field is not None else ""
-        return f"`{field.name}`: {describe_type(field.type)}\n\n{field.description}"
-    if symbol.kind == "local" and has_type:
-        return ""
-    describe = _DESCRIPTIONS.get(symbol.kind)
-    return describe(index, symbol) if describe is not None else ""
+    match symbol.kind:
+        case "input" | "state":
+            field = _find_field(index, symbol)
+            if field is None or has_type:
+                return field.description if field is not None else ""
+            return f"`{field.name}`: {describe_type(field.type)}\n\n{field.description}"
+        case "local" if not has_type:
+            return _describe_local(index, symbol)
+        case "role" | "variant":
+            return _describe_role(index, symbol)
+        case "phase":
+            return _describe_phase(index, symbol)
+        case "key":
+            return _describe_config_key(index, symbol)
+        case "protocol" | "workflow" | "file" | "skill":
+            front = index.front(symbol.path)
+            node = front.get("description") if front is not None else None
+            text = f"**{symbol.name}** – {getattr(node, 'value', '')}" if node is not None else ""
+            protocol = index.library.protocol(symbol.name) if symbol.kind == "protocol" else None
+            seats = ", ".join(f"`{seat}`" for seat in protocol.seats.names) if protocol is not None else ""
+            return f"{text}\n\nseats {seats}" if seats else text
+    return ""
 
 
-def _role(index: SymbolIndex, symbol: Symbol) -> str:
+def _describe_role(index: SymbolIndex, symbol: Symbol) -> str:
     role = index.library.role(symbol.path.removeprefix("roles/").removesuffix(".md"))
     if role is None:
         return ""
@@ -112,36 +139,17 @@ def _role(index: SymbolIndex, symbol: Symbol) -> str:
     return f"**{role.name}** – {role.description}\n\nmodel `{role.model}`{variants}"
 
 
-def _protocol(index: SymbolIndex, symbol: Symbol) -> str:
-    protocol = index.library.protocol(symbol.name)
-    if protocol is None:
-        return ""
-    seats = ", ".join(f"`{seat}`" for seat in protocol.seats.names)
-    return f"{_file(index, symbol)}\n\nseats {seats}" if seats else _file(index, symbol)
-
-
-def _file(index: SymbolIndex, symbol: Symbol) -> str:
-    """Return the name and description of a file."""
-    front = index.front(symbol.path)
-    node = front.get("description") if front is not None else None
-    return f"**{symbol.name}** – {getattr(node, 'value', '')}" if node is not None else ""
-
-
-def _phase(index: SymbolIndex, symbol: Symbol) -> str:
-    workflow = index.workflow(symbol.path.removeprefix("workflows/").removesuffix(".md"))
-    uses = workflow.phases.values() if workflow is not None else ()
-    use = next((use for use in uses if identifier(use.name) == symbol.name), None)
-    if use is None or index.library.locate(f"skills/{use.skill}.md") is None:
-        return ""
-    phase = index.library.phase(use.skill)
-    if phase is None:
+def _describe_phase(index: SymbolIndex, symbol: Symbol) -> str:
+    use = next((use for use in index.phase_uses(symbol.path) if identifier(use.name) == symbol.name), None)
+    phase = index.library.phase(use.skill) if use is not None else None
+    if use is None or phase is None:
         return ""
     outputs = ", ".join(f"`{name}`" for name in phase.outputs)
-    told = f"**{use.name}** – {phase.description}"
-    return f"{told}\n\noutputs {outputs}" if outputs else told
+    text = f"**{use.name}** – {phase.description}"
+    return f"{text}\n\noutputs {outputs}" if outputs else text
 
 
-def _field(index: SymbolIndex, symbol: Symbol) -> Field | None:
+def _find_field(index: SymbolIndex, symbol: Symbol) -> Field | None:
     """Return the declaration of an input or variable."""
     name = symbol.path.rpartition("/")[2].removesuffix(".md")
     fields: tuple[Field, ...] = ()
@@ -168,42 +176,89 @@ def _describe_config_key(index: SymbolIndex, symbol: Symbol) -> str:
 
 def _describe_local(index: SymbolIndex, symbol: Symbol) -> str:
     """Return the type and fields of a name that a step sets, or of a step's id, in the last scope with the name."""
-    views = [scope for file in index.files.values() for scope in file.scopes if scope.owners.steps == symbol.path]
-    type_ = next((scope.names[symbol.name] for scope in reversed(views) if symbol.name in scope.names), None)
+    scopes = [scope for file in index.files.values() for scope in file.scopes if scope.owners.steps == symbol.path]
+    type_ = next((scope.names[symbol.name] for scope in reversed(scopes) if symbol.name in scope.names), None)
     if type_ is None:
         return ""
-    fields = describe_fields(type_)
-    return f"`{symbol.name}`: {describe_type(type_)}" + (f"\n\n{fields}" if fields else "")
+    return f"`{symbol.name}`: {describe_type(type_)}\n\n{describe_fields(type_)}".rstrip()
 
 
 def _describe_uses(index: SymbolIndex, reference: SymbolReference) -> str:
     """Return a text that lists the other references to a symbol."""
-    places = [
-        place for place in find_references(index, reference.symbol, declaring=False) if place != text_range(reference)
-    ]
+    own_range, project = text_range(reference), index.library.project
+    places = [place for place in find_references(index, reference.symbol, declaring=False) if place != own_range]
     if not places:
         return "No other references." if reference.symbol.kind in ("local", "input", "state", "output") else ""
-    shown = ", ".join(_format_location(index, place) for place in places[:MOST_PLACES])
+    shown = []
+    for path, start, _ in places[:MOST_PLACES]:
+        name = path.relative_to(project).as_posix() if path.is_relative_to(project) else path.name
+        file = index.files.get(path)
+        shown.append(f"{name}:{file.source.position(start)[0]}" if file is not None else name)
     more = f" and {len(places) - MOST_PLACES} more" if len(places) > MOST_PLACES else ""
-    return f"Used in {shown}{more}."
+    return f"Used in {', '.join(shown)}{more}."
 
 
-def _format_location(index: SymbolIndex, place: TextRange) -> str:
-    project = index.library.project
-    path = place.path.relative_to(project).as_posix() if place.path.is_relative_to(project) else place.path.name
-    indexed_file = index.indexed_file(place.path)
-    line = f":{indexed_file.source.position(place.start)[0]}" if indexed_file is not None else ""
-    return f"{path}{line}"
+# types, keys and filters
 
 
-_DESCRIPTIONS: Final[Mapping[str, Callable[[SymbolIndex, Symbol], str]]] = {
-    "role": _role,
-    "variant": _role,
-    "protocol": _protocol,
-    "workflow": _file,
-    "file": _file,
-    "skill": _file,
-    "phase": _phase,
-    "key": _describe_config_key,
-    "local": _describe_local,
-}
+def describe_type(type_: Type, deep: int = MAX_DEPTH) -> str:
+    """Return a short description of a type, with nested types up to `deep` levels."""
+    words = KINDS.get(type_.kind, "anything")
+    if type_.kind == "none":
+        words = "nothing"
+    elif type_.kind == "list":
+        known_item = type_.item is not None and type_.item.kind != "any"
+        words = f"a list of items, each {describe_type(type_.item, deep)}" if type_.item and known_item else "a list"
+    elif type_.kind == "record" and type_.fields and deep:
+        words = f"a record with {join_names(type_.fields)}"
+    elif type_.form == "integer":
+        words = "a whole number"
+    if type_.bounds is not None:
+        words += f" {type_.bounds[0]}..{type_.bounds[1]}"
+    if type_.kind in ("text", "number") and type_.values and len(type_.values) > 1:
+        words = f"one of {join_names(type_.values)}"
+    return f"{words}, may be absent" if type_.unless is not None else words
+
+
+def join_names(names: Iterable[object]) -> str:
+    """Return a text that lists the first names in backticks and says how many others there are."""
+    every = [str(name) for name in names]
+    more = f" and {len(every) - MAX_LISTED} more" if len(every) > MAX_LISTED else ""
+    return ", ".join(f"`{name}`" for name in every[:MAX_LISTED]) + more
+
+
+def describe_fields(type_: Type) -> str:
+    """Return a list of the fields of a record, or of the records in a list, one field per line."""
+    record = type_.item if type_.kind == "list" and type_.item is not None else type_
+    lines = [f"- `{name}`: {describe_type(field, 1)}" for name, field in list(record.fields.items())[: 3 * MAX_LISTED]]
+    more = len(record.fields) - len(lines)
+    return "\n".join([*lines, *([f"- and {more} more"] if more > 0 else [])])
+
+
+def describe_key(name: str, key: Key) -> str:
+    """Return the purpose and type of a key. If the key is a verb, add the fields of the verb's result."""
+    takes = ""
+    if key.values:
+        takes = f"one of {join_names(key.values)}"
+    elif key.kind in ("integer", "number"):
+        takes = "a whole number" if key.kind == "integer" else "a number"
+        takes += f" of at least {key.least}" if key.least is not None else ""
+    elif key.kind in _TAKES:
+        takes = _TAKES[key.kind]
+    lines = [f"`{name}`: {key.doc}"]
+    lines += [f"Takes {takes}."] if takes else []
+    lines += ["Required."] if key.required else []
+    verb = VERBS.get(name)
+    if verb is not None and key is verb.main and verb.result_fields:
+        lines.append(f"Its result has {', '.join(f'`.{field}`' for field in verb.result_fields)}.")
+    return "\n\n".join(lines)
+
+
+def describe_builtin(name: str) -> str:
+    """Return the usage and purpose of a filter, function or test; empty for any other name."""
+    builtin = BUILTINS.get(name)
+    if builtin is None:
+        return f"`{name}`: a test, written after `is`" if name in TESTS else ""
+    forms = ", ".join(f"`{form}`" for form in builtin.usages) or f"`{name}`"
+    line = _LINK.sub(r"\1", builtin.description) or f"from Jinja, for {builtin.group}"
+    return f"{forms}: {line}"

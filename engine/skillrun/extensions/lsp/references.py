@@ -1,6 +1,7 @@
-"""Finds the symbols at a position, and the definitions and references of symbols in all files of a project.
+"""Finds the symbols at a position, and the declarations and references of symbols in all files of a project.
 
-The checker has recorded the references, except those in test cases, which this module reads.
+The checker has recorded the references in library files. This module reads the declarations, which are names in the
+frontmatter of a file or whole files, and the references in test cases.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from skillrun.extensions.lsp.declarations import declaration_ranges, list_declarations, text_range
 from skillrun.extensions.lsp.symbol_index import SymbolIndex, TextRange, map_offset
 from skillrun.extensions.testing.cases import CaseFile, case_files
 from skillrun.library.symbols import Symbol, SymbolReference
@@ -18,45 +18,37 @@ from skillrun.syntax.diagnostics import Problems
 from skillrun.syntax.source import Mapping, Node, Scalar, Sequence, Source
 from skillrun.types.types import identifier
 
+FILE_KINDS: Final = ("role", "protocol", "workflow", "file", "skill", "config")
+"""The kinds of symbols that are whole files."""
+_NOTATION: Final = re.compile(r"[?(].*", re.DOTALL)
+"""Matches what follows the name in a key that declares a field."""
 _STEP: Final = re.compile(r"[A-Za-z][\w-]*(?![^#~@])")
 """Matches a phase or step in an address, if no pass, item or round follows."""
 
 
 def symbols_at(index: SymbolIndex, path: Path, relative: str, text: str, offset: int) -> list[SymbolReference]:
     """Return the references and declarations at an offset, with the shortest first."""
-    indexed_file = index.indexed_file(path)
+    indexed_file = index.files.get(path)
     references: list[SymbolReference] = []
     if indexed_file is not None:
         place = map_offset(indexed_file.source.text, text, offset)
-        references = [each for each in indexed_file.references_at(place) if _is_unchanged(each, text, offset - place)]
-    declarations = (
-        _declarations_in_path(index, path, relative)
-        if not relative.startswith("tests/")
-        else _references_in_path(index, path)
-    )
+        for reference in indexed_file.references:
+            start, end = reference.span.offset, reference.span.offset + reference.length
+            now = text[start + offset - place : end + offset - place]
+            if start <= place <= end and now == reference.text:
+                references.append(reference)
+    is_case = relative.startswith("tests/")
+    declarations = case_references(index, path) if is_case else list_declarations(index, relative)
     places: dict[Source, int] = {}
     for reference in declarations:
         source, start = reference.span
-        if source not in places:
+        if source.path == path and source not in places:
             places[source] = map_offset(source.text, text, offset)
         is_state_reference = any(each.symbol.kind == "state" and each.span == reference.span for each in references)
-        if start <= places[source] <= start + reference.length and not is_state_reference:
+        if source in places and start <= places[source] <= start + reference.length and not is_state_reference:
             references.append(reference)
     unique = {(each.span.offset, each.symbol): each for each in references}
-    return sorted(unique.values(), key=lambda mention: mention.length)
-
-
-def _is_unchanged(reference: SymbolReference, text: str, shift: int) -> bool:
-    """Whether the text at a recorded reference is unchanged. The text has moved by `shift`."""
-    start = reference.span.offset
-    original = reference.span.source.text[start : start + reference.length]
-    return text[start + shift : start + shift + reference.length] == original
-
-
-def _declarations_in_path(index: SymbolIndex, path: Path, relative: str) -> Iterator[SymbolReference]:
-    for reference in list_declarations(index, relative):
-        if reference.span.source.path == path:
-            yield reference
+    return sorted(unique.values(), key=lambda reference: reference.length)
 
 
 def find_definitions(index: SymbolIndex, path: Path, relative: str, text: str, offset: int) -> list[TextRange]:
@@ -66,62 +58,140 @@ def find_definitions(index: SymbolIndex, path: Path, relative: str, text: str, o
     """
     ranges: dict[TextRange, None] = {}
     for reference in symbols_at(index, path, relative, text, offset):
-        targets = declaration_ranges(index, reference.symbol)
-        if reference.symbol.kind == "phase" and text_range(reference) in targets:
-            targets = _phase_file(index, reference.symbol) or targets
+        symbol = reference.symbol
+        targets = declaration_ranges(index, symbol)
+        if symbol.kind == "phase" and text_range(reference) in targets:
+            uses = index.phase_uses(symbol.path)
+            skill = next((use.skill for use in uses if identifier(use.name) == symbol.name), "")
+            targets = declaration_ranges(index, Symbol("file", f"skills/{skill}.md", skill)) or targets
         ranges |= dict.fromkeys(targets)
     return list(ranges)
-
-
-def _phase_file(index: SymbolIndex, symbol: Symbol) -> list[TextRange]:
-    workflow = index.workflow(symbol.path.removeprefix("workflows/").removesuffix(".md"))
-    uses = workflow.phases.values() if workflow is not None else ()
-    skill = next((use.skill for use in uses if identifier(use.name) == symbol.name), None)
-    return declaration_ranges(index, Symbol("file", f"skills/{skill}.md", skill)) if skill is not None else []
 
 
 def find_references(index: SymbolIndex, symbol: Symbol, *, declaring: bool = True) -> list[TextRange]:
     """Return all references to a symbol, sorted by file and position. `declaring` includes the declarations."""
     declared = {text_range(each) for each in list_declarations(index, symbol.path) if each.symbol == symbol}
-    uses = {text_range(each) for each in index.references_to(symbol)}
-    uses |= {text_range(each) for each in case_references(index) if each.symbol == symbol}
-    if symbol.kind == "phase":
-        uses = {each for each in uses if each not in declared}
+    recorded = (reference for file in index.files.values() for reference in file.references)
+    uses = {text_range(each) for each in (*recorded, *case_references(index)) if each.symbol == symbol}
     return sorted(uses | declared if declaring else uses - declared)
+
+
+def text_range(reference: SymbolReference) -> TextRange:
+    """Return the range of a reference in its file."""
+    source, start = reference.span
+    return TextRange(source.path, start, start + reference.length)
+
+
+# declarations
 
 
 def file_symbol(relative: str) -> Symbol | None:
     """Return the symbol that stands for a whole library file; None for any other file."""
     folder, _, rest = relative.partition("/")
     name = rest.rpartition(".")[0]
-    match folder:
-        case "roles":
-            return Symbol("role", relative, name)
-        case "workflows":
-            return Symbol("workflow", relative, name)
-        case "config":
-            return Symbol("config", relative, name)
-        case "skills" if name.endswith("/SKILL"):
-            return Symbol("skill", relative, name.removesuffix("/SKILL"))
-        case "skills" if name.startswith("protocols/"):
-            return Symbol("protocol", relative, name.removeprefix("protocols/"))
-        case "skills":
-            return Symbol("file", relative, name)
-    return None
+    kind = {"roles": "role", "workflows": "workflow", "config": "config", "skills": "file"}.get(folder)
+    if folder == "skills" and name.endswith("/SKILL"):
+        kind, name = "skill", name.removesuffix("/SKILL")
+    elif folder == "skills" and name.startswith("protocols/"):
+        kind, name = "protocol", name.removeprefix("protocols/")
+    return Symbol(kind, relative, name) if kind is not None else None
+
+
+def declaration_ranges(index: SymbolIndex, symbol: Symbol) -> list[TextRange]:
+    """Return the ranges where a symbol is declared; empty if it is not declared. Files come by precedence."""
+    if symbol.kind in FILE_KINDS:
+        place = index.library.locate(symbol.path)
+        return [TextRange(place[1], 0, 0)] if place is not None else []
+    ranges = [text_range(each) for each in list_declarations(index, symbol.path) if each.symbol == symbol]
+    if not ranges and symbol.kind == "field":
+        return declaration_ranges(index, Symbol("local", symbol.path, symbol.name.partition(".")[0]))
+    return ranges
+
+
+def list_declarations(index: SymbolIndex, library_path: str) -> list[SymbolReference]:
+    """Return the symbols that the frontmatter of a library file declares, or that all layers of a config declare."""
+    folder, _, name = library_path.partition("/")
+    if folder == "config":
+        config = index.library.config(name.removesuffix(".yaml"))
+        layers = config.layers if config is not None else ()
+        return [reference for layer in layers for reference in _config_keys(layer, library_path, ())]
+    front = index.front(library_path)
+    return list(_declarations(front, library_path)) if isinstance(front, Mapping) else []
+
+
+def _declarations(front: Mapping, library_path: str) -> Iterator[SymbolReference]:
+    if library_path.startswith("roles/"):
+        yield from _keys(front.get("variants"), "variant", library_path, identifiers=False)
+    else:
+        for kind, part in (("input", "inputs"), ("state", "state"), ("output", "outputs"), ("phase", "phases")):
+            yield from _keys(front.get(part), kind, library_path)
+    for seat in _items(front.get("seats")):
+        yield from _reference(seat, "seat", library_path, str(getattr(seat, "value", "")))
+    yield from _steps(front.get("steps"), library_path)
+
+
+def _reference(
+    node: Node | None, kind: str, library_path: str, name: str | None = None, length: int | None = None
+) -> Iterator[SymbolReference]:
+    """Yield a reference if a node is a text. By default, the symbol has the text as its name."""
+    if isinstance(node, Scalar) and node.text is not None:
+        written = node.text.value
+        symbol = Symbol(kind, library_path, identifier(written) if name is None else name)
+        yield SymbolReference(node.text.at(0), len(written) if length is None else length, symbol)
+
+
+def _keys(node: Node | None, kind: str, library_path: str, *, identifiers: bool = True) -> Iterator[SymbolReference]:
+    for key, entry in node.entries.items() if isinstance(node, Mapping) else ():
+        name = _NOTATION.sub("", key)
+        yield from _reference(entry.key, kind, library_path, identifier(name) if identifiers else name, len(name))
+
+
+def _items(node: Node | None) -> tuple[Node, ...]:
+    return node.items if isinstance(node, Sequence) else ()
+
+
+def _config_keys(node: Node, library_path: str, path: tuple[str, ...]) -> Iterator[SymbolReference]:
+    for key, entry in node.entries.items() if isinstance(node, Mapping) else ():
+        inner = (*path, identifier(key))
+        yield from _reference(entry.key, "key", library_path, ".".join(inner))
+        yield from _config_keys(entry.value, library_path, inner)
+
+
+def _steps(node: Node | None, library_path: str) -> Iterator[SymbolReference]:
+    """Yield the declarations in a list of steps, or in a single step."""
+    if isinstance(node, Mapping):
+        id_ = node.get("id")
+        yield from _reference(id_, "local", library_path)
+        yield from _keys(node.get("set"), "local", library_path)
+        if "each" in node.entries:
+            yield from _reference(node.get("as"), "local", library_path)
+        for part in ("output", "shape", "record"):
+            yield from _fields(node.get(part), library_path, identifier(str(getattr(id_, "value", ""))))
+        for part in ("write", "writes"):
+            yield from _reference(node.get(part), "artifact", library_path)
+        for part in ("repeat", "steps", "otherwise"):
+            yield from _steps(node.get(part), library_path)
+    for step in _items(node):
+        yield from _steps(step, library_path)
+
+
+def _fields(node: Node | None, library_path: str, path: str) -> Iterator[SymbolReference]:
+    """Yield the fields of a shape. The name of each symbol is the field's path in expressions."""
+    for key, entry in node.entries.items() if isinstance(node, Mapping) else ():
+        written, _, form = key.partition("(")
+        name = written.removesuffix("?")
+        inner = f"{path}.{identifier(name)}"
+        yield from _reference(entry.key, "field", library_path, inner, len(name))
+        yield from _fields(entry.value, library_path, f"{inner}.[]" if form.startswith("array") else inner)
 
 
 # cases
 
 
-def case_references(index: SymbolIndex) -> Iterator[SymbolReference]:
-    """Yield the references to workflows in the project's test cases."""
+def case_references(index: SymbolIndex, path: Path | None = None) -> Iterator[SymbolReference]:
+    """Yield the references to workflows in the project's test cases, or in the case at `path`."""
     for file in case_files(index.library.project):
-        yield from _references_in_case(index, file)
-
-
-def _references_in_path(index: SymbolIndex, path: Path) -> Iterator[SymbolReference]:
-    for file in case_files(index.library.project):
-        if file.path == path:
+        if path in (None, file.path):
             yield from _references_in_case(index, file)
 
 
@@ -135,28 +205,15 @@ def _references_in_case(index: SymbolIndex, file: CaseFile) -> Iterator[SymbolRe
     expect = document.frontmatter.get("expect")
     if not isinstance(expect, Mapping):
         return
-    items = expect.get("path")
-    for item in items.items if isinstance(items, Sequence) else ():
-        yield from _name_reference(item, "phase", library_path)
+    for item in _items(expect.get("path")):
+        yield from _reference(item, "phase", library_path)
     for part in ("outputs", "flags"):
         yield from _keys(expect.get(part), "phase", library_path)
-    workflow = index.workflow(file.workflow)
     outputs = expect.get("outputs")
-    for name, entry in outputs.entries.items() if isinstance(outputs, Mapping) and workflow is not None else ():
-        if workflow is not None and name in workflow.phases:
-            yield from _keys(entry.value, "output", f"skills/{workflow.phases[name].skill}.md")
-
-
-def _keys(node: Node | None, kind: str, library_path: str) -> Iterator[SymbolReference]:
-    for entry in node.entries.values() if isinstance(node, Mapping) else ():
-        yield from _name_reference(entry.key, kind, library_path)
-
-
-def _name_reference(node: Node, kind: str, library_path: str) -> Iterator[SymbolReference]:
-    if isinstance(node, Scalar) and node.text is not None:
-        yield SymbolReference(
-            node.text.at(0), len(node.text.value), Symbol(kind, library_path, identifier(node.text.value))
-        )
+    skills = {use.name: use.skill for use in index.phase_uses(library_path)}
+    for name, entry in outputs.entries.items() if isinstance(outputs, Mapping) else ():
+        if name in skills:
+            yield from _keys(entry.value, "output", f"skills/{skills[name]}.md")
 
 
 def _address_references(index: SymbolIndex, name: str, front: Mapping) -> Iterator[SymbolReference]:
@@ -165,20 +222,24 @@ def _address_references(index: SymbolIndex, name: str, front: Mapping) -> Iterat
     An address is `workflow/phase/step/…`, or a pattern. A name in a pattern is a reference only if exactly one phase or
     step has that name.
     """
-    workflow = index.workflow(name)
-    if workflow is None:
-        return
-    library_path = f"workflows/{name}.md"
-    phases = {use.name: Symbol("phase", library_path, identifier(use.name)) for use in workflow.phases.values()}
-    steps = {use.name: _step_symbols(index, f"skills/{use.skill}.md") for use in workflow.phases.values()}
+    uses = list(index.phase_uses(name))
+    phases = {use.name: Symbol("phase", f"workflows/{name}.md", identifier(use.name)) for use in uses}
+    steps = {
+        use.name: {
+            each.text: each.symbol
+            for each in list_declarations(index, f"skills/{use.skill}.md")
+            if each.symbol.kind == "local"
+        }
+        for use in uses
+    }
     symbols_by_name: dict[str, list[Symbol]] = {}
     for several in (phases, *steps.values()):
         for named, symbol in several.items():
             symbols_by_name.setdefault(named, []).append(symbol)
     for node in _address_nodes(front):
-        assert node.text is not None
-        segments = node.text.value.split("/")
-        exact = segments[0] == name and segments[1:2] != [] and segments[1] in phases
+        text = node.text if isinstance(node, Scalar) else None
+        segments = text.value.split("/") if text is not None else []
+        exact = segments[:1] == [name] and segments[1:2] != [] and segments[1] in phases
         at = 0
         for number, segment in enumerate(segments):
             word = _STEP.match(segment)
@@ -189,28 +250,16 @@ def _address_references(index: SymbolIndex, name: str, front: Mapping) -> Iterat
                 matches = [steps[segments[1]][word[0]]] if word[0] in steps[segments[1]] else []
             elif not exact and word is not None and segments[0] == "*":
                 matches = symbols_by_name.get(word[0], [])
-            if word is not None and len(matches) == 1:
-                yield SymbolReference(node.text.at(at), len(word[0]), matches[0])
+            if text is not None and word is not None and len(matches) == 1:
+                yield SymbolReference(text.at(at), len(word[0]), matches[0])
             at += len(segment) + 1
 
 
-def _step_symbols(index: SymbolIndex, library_path: str) -> dict[str, Symbol]:
-    """Return the symbols of a phase's steps, keyed by their ids as written."""
-    step_references = (
-        reference for reference in list_declarations(index, library_path) if reference.symbol.kind == "local"
-    )
-    return {
-        reference.span.source.text[reference.span.offset : reference.span.offset + reference.length]: reference.symbol
-        for reference in step_references
-    }
-
-
-def _address_nodes(front: Mapping) -> Iterator[Scalar]:
+def _address_nodes(front: Mapping) -> Iterator[Node | None]:
     """Yield the addresses and address patterns in the replies, prompts and calls of a case."""
-    replies, expect = front.get("replies"), front.get("expect")
-    items = replies.items if isinstance(replies, Sequence) else ()
-    nodes: list[Node | None] = [item.get("address") for item in items if isinstance(item, Mapping)]
+    for item in _items(front.get("replies")):
+        yield item.get("address") if isinstance(item, Mapping) else None
+    expect = front.get("expect")
     for part in ("prompts", "calls"):
         several = expect.get(part) if isinstance(expect, Mapping) else None
-        nodes += [entry.key for entry in several.entries.values()] if isinstance(several, Mapping) else []
-    yield from (node for node in nodes if isinstance(node, Scalar) and node.text is not None)
+        yield from (entry.key for entry in several.entries.values()) if isinstance(several, Mapping) else ()

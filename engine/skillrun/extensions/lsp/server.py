@@ -18,8 +18,7 @@ from pygls.lsp.server import LanguageServer
 from pygls.uris import from_fs_path, to_fs_path
 
 from skillrun.checker.checker import CheckOutdated
-from skillrun.extensions.lsp.diagnostics import build_diagnostic, name_range
-from skillrun.extensions.lsp.positions import Position, to_client_range
+from skillrun.extensions.lsp.conversions import build_diagnostic, word_range
 from skillrun.extensions.lsp.workspace import Workspace, find_project
 from skillrun.library.roots import enclosing_project
 from skillrun.syntax.diagnostics import Problem
@@ -33,17 +32,6 @@ UNREADABLE: Final = "skillrun could not read a message from the editor and ignor
 CrashReporter = Callable[[Exception], str]
 
 
-class ProjectFile(NamedTuple):
-    """A file, and the project that contains it."""
-
-    workspace: Workspace
-    path: Path
-
-    @property
-    def lines(self) -> list[str]:
-        return (self.workspace.text(self.path) or "").split("\n")
-
-
 @dataclass
 class ProjectCheck:
     """A project and the state of its checks: the published diagnostics, and whether something has changed since."""
@@ -52,6 +40,13 @@ class ProjectCheck:
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     published: dict[Path, types.PublishDiagnosticsParams] = field(default_factory=dict)
     task: asyncio.Task[None] | None = None
+
+
+class ProjectFile(NamedTuple):
+    """A file, and the project that contains it."""
+
+    project: ProjectCheck
+    path: Path
 
 
 class EditorServer(LanguageServer):
@@ -77,11 +72,11 @@ class EditorServer(LanguageServer):
         if name is None or project is None:
             return None
         root = project.resolve()
-        return ProjectFile(self.get_project_check(root).workspace, root / Path(name).relative_to(project))
+        return ProjectFile(self.get_project_check(root), root / Path(name).relative_to(project))
 
     def uri(self, path: Path) -> str:
         """Return the URI of a file. If the file is open, this is the URI that the editor uses."""
-        opened = (uri for uri, place in self.open_documents.items() if place is not None and place.path == path)
+        opened = (uri for uri, file in self.open_documents.items() if file is not None and file.path == path)
         return next(opened, None) or from_fs_path(str(path)) or ""
 
     def get_project_check(self, project: Path) -> ProjectCheck:
@@ -93,44 +88,44 @@ class EditorServer(LanguageServer):
 
     # what changes
 
-    def set_workspace_folders(self, folders: Iterable[str]) -> None:
-        """Check the projects of these folders, even if no document in them is open, and drop other unused projects."""
+    def set_workspace_folders(self) -> None:
+        """Check the projects of the editor's folders, even without an open document, and drop other unused projects."""
+        folders = {folder.uri for folder in self.workspace.folders.values()}
+        if not folders and self.workspace.root_uri:  # older editors send only a single root
+            folders = {self.workspace.root_uri}
         paths = (to_fs_path(uri) for uri in folders)
         projects = (enclosing_project(Path(path)) for path in paths if path is not None)
         self.workspace_projects = {project.resolve() for project in projects if project is not None}
         for project in self.workspace_projects:
-            self.get_project_check(project).changed.set()
+            self.get_project_check(project)
         for checking in list(self.projects.values()):
-            if not checking.workspace.unsaved and checking.workspace.project not in self.workspace_projects:
-                self._end(checking)
+            self._check_or_drop(checking)
 
     def update_document(self, uri: str) -> None:
         """Use the editor's text of a document instead of the text on disk."""
         if uri not in self.open_documents:
             self.open_documents[uri] = self.find_file(uri)
             if self.open_documents[uri] is None and uri.startswith("file:"):
-                self.log(f"{to_fs_path(uri)} is not in a skillrun project and is not checked")
-        place = self.open_documents[uri]
-        if place is not None:
-            place.workspace.edit(place.path, self.workspace.get_text_document(uri).source)
-            self.get_project_check(place.workspace.project).changed.set()
+                message = f"{to_fs_path(uri)} is not in a skillrun project and is not checked"
+                self.window_log_message(types.LogMessageParams(types.MessageType.Info, message))
+        file = self.open_documents[uri]
+        if file is not None:
+            file.project.workspace.edit(file.path, self.workspace.get_text_document(uri).source)
+            file.project.changed.set()
 
     def close_document(self, uri: str) -> None:
         """Use the text on disk again. Drop the project if no other document in it is open."""
-        place = self.open_documents.pop(uri, None)
-        if place is None:
-            return
-        workspace = place.workspace
-        workspace.forget(place.path)
-        checking = self.get_project_check(workspace.project)
-        if workspace.unsaved or workspace.project in self.workspace_projects:
-            checking.changed.set()
-        else:
-            self._end(checking)
+        file = self.open_documents.pop(uri, None)
+        if file is not None:
+            file.project.workspace.edit(file.path, None)
+            self._check_or_drop(file.project)
 
-    def _end(self, checking: ProjectCheck) -> None:
+    def _check_or_drop(self, checking: ProjectCheck) -> None:
+        """Check a project, or drop it if it has no open document and is in no folder of the editor."""
+        checking.changed.set()  # also stops a check in progress
+        if checking.workspace.unsaved or checking.workspace.project in self.workspace_projects:
+            return
         del self.projects[checking.workspace.project]
-        checking.changed.set()  # stops a check in progress
         if checking.task is not None:
             checking.task.cancel()
         self._publish(checking, {}, {})
@@ -165,14 +160,9 @@ class EditorServer(LanguageServer):
         self, checking: ProjectCheck, problems: Mapping[Path, list[Problem]], versions: Mapping[str, int | None]
     ) -> None:
         """Publish all problems, and clear the diagnostics of open files and of files that no longer have problems."""
-        codec = self.workspace.position_codec
         published: dict[Path, types.PublishDiagnosticsParams] = {}
         for path in {*problems, *checking.workspace.unsaved, *checking.published}:
-            uri, file_problems = self.uri(path), problems.get(path, ())
-            lines = ProjectFile(checking.workspace, path).lines if file_problems else []
-            diagnostics = [
-                build_diagnostic(each, lines, codec, self._related_location(checking, each)) for each in file_problems
-            ]
+            uri, diagnostics = self.uri(path), self._build_diagnostics(checking.workspace, path, problems.get(path, ()))
             params = types.PublishDiagnosticsParams(uri, diagnostics, versions.get(uri))
             if params != checking.published.get(path):
                 self.text_document_publish_diagnostics(params)
@@ -180,18 +170,21 @@ class EditorServer(LanguageServer):
                 published[path] = params
         checking.published = published
 
-    def _related_location(self, checking: ProjectCheck, problem: Problem) -> types.Location | None:
-        """Return the location of the other place that a problem refers to; None if it refers to no other."""
-        if problem.elsewhere is None:
-            return None
-        path, position = checking.workspace.resolve_label(problem.elsewhere.path), Position(*problem.elsewhere[1:])
-        lines = ProjectFile(checking.workspace, path).lines
-        range_ = to_client_range(name_range(position, lines), lines, self.workspace.position_codec)
-        return types.Location(self.uri(path), range_)
-
-    def log(self, message: str) -> None:
-        """Write a line to the log that the editor keeps of this server."""
-        self.window_log_message(types.LogMessageParams(types.MessageType.Info, message))
+    def _build_diagnostics(
+        self, workspace: Workspace, path: Path, problems: Iterable[Problem]
+    ) -> list[types.Diagnostic]:
+        codec = self.workspace.position_codec
+        lines = (workspace.text(path) or "").split("\n") if problems else []
+        diagnostics = []
+        for problem in problems:
+            related = None
+            if problem.elsewhere is not None:
+                label, line, column = problem.elsewhere
+                other = workspace.resolve_label(label)
+                other_lines = (workspace.text(other) or "").split("\n")
+                related = types.Location(self.uri(other), word_range(other_lines, line, column, codec))
+            diagnostics.append(build_diagnostic(problem, lines, codec, related))
+        return diagnostics
 
     def report_server_error(self, error: Exception, source: type[PyglsError | JsonRpcException]) -> None:
         """Show in the editor that a message was unreadable, or that an internal error occurred."""

@@ -5,9 +5,8 @@ The result depends only on the path from the top of the file. Other modules prov
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 from types import MappingProxyType
 from typing import Final
 
@@ -21,7 +20,7 @@ from skillrun.definitions.definitions import (
     VERB_KEYS,
 )
 from skillrun.definitions.verbs import BREAKER_KEYS, FEATURE_KEYS, QUESTION_KEYS, VERBS, Key, Keys
-from skillrun.extensions.lsp.cursor_position import PlainKeys as Around
+from skillrun.extensions.lsp.cursor_position import PlainKeys
 from skillrun.extensions.testing.cases import (
     BOUND_KEYS,
     CASE_KEYS,
@@ -61,19 +60,7 @@ class CompletionSlot:
     is_step: bool = False
 
 
-def file_kind(relative: str, top: Around) -> str:
-    """Return the kind of a file, which depends on its path in the project and its `kind:`.
-
-    Empty if the file is not part of a library or a test case.
-    """
-    folder, _, rest = relative.partition("/")
-    if folder == "skills":
-        return "skill" if rest.endswith("/SKILL.md") else top.get("kind", "") or "skill file"
-    config = "models" if rest == "models.yaml" else "config"
-    return {"workflows": "workflow", "roles": "role", "config": config, "tests": "case"}.get(folder, "")
-
-
-def slot_at(kind: str, path: Path, keys_by_level: tuple[Around, ...]) -> CompletionSlot:
+def slot_at(kind: str, path: Path, keys_by_level: tuple[PlainKeys, ...]) -> CompletionSlot:
     """Return the slot at a path in a file of this kind.
 
     `keys_by_level` are the keys of the enclosing mappings, outermost first.
@@ -81,12 +68,15 @@ def slot_at(kind: str, path: Path, keys_by_level: tuple[Around, ...]) -> Complet
     slot = _TOPS.get(kind, CompletionSlot())
     mappings = iter(keys_by_level)
     for step in path:
-        slot = _item(slot, step) if isinstance(step, int) else _value(_slot_of_mapping(slot, next(mappings, {})), step)
+        if isinstance(step, str):
+            slot = _value(_slot_of_mapping(slot, next(mappings, {})), step)
+        else:
+            slot = slot.items or replace(slot, keys=NO_KEYS, within=(*slot.within, step))
     innermost = next(mappings, None)
     return slot if innermost is None else _slot_of_mapping(slot, innermost)
 
 
-def _slot_of_mapping(slot: CompletionSlot, keys: Around) -> CompletionSlot:
+def _slot_of_mapping(slot: CompletionSlot, keys: PlainKeys) -> CompletionSlot:
     """Return the slot of a mapping that has these keys. If it is a step, its possible keys depend on the verb."""
     if not slot.is_step:
         return slot
@@ -94,48 +84,43 @@ def _slot_of_mapping(slot: CompletionSlot, keys: Around) -> CompletionSlot:
     return replace(slot, keys=VERB_KEYS[verb] if verb else BEGINNING, verb=verb)
 
 
-def _item(slot: CompletionSlot, place: int) -> CompletionSlot:
-    return slot.items if slot.items is not None else replace(slot, keys=NO_KEYS, within=(*slot.within, place))
-
-
 def _value(slot: CompletionSlot, name: str) -> CompletionSlot:
     """Return the slot of a key's value."""
     key = slot.keys.get(name) or (_ANY_STEP.get(name) if slot.is_step else None)
     if key is not None:
-        made = _SLOTS.get(f"{slot.name}.{name}") or _SLOTS.get(key.kind)
-        base = made() if made is not None else CompletionSlot()
+        base = _SLOTS.get(f"{slot.name}.{name}") or _SLOTS.get(key.kind) or CompletionSlot()
         return replace(base, key=key, name=name, verb=slot.verb)
     if slot.named is not None:
         return replace(slot.named, name=slot.named.name or slot.name)
-    called = "" if slot.keys else slot.name
-    return replace(slot, keys=NO_KEYS, named=None, items=None, name=called, within=(*slot.within, name))
+    own_name = "" if slot.keys else slot.name
+    return replace(slot, keys=NO_KEYS, named=None, items=None, name=own_name, within=(*slot.within, name))
 
 
 def _records(keys: Keys) -> CompletionSlot:
     return CompletionSlot(named=CompletionSlot(keys))
 
 
-_SLOTS: Final[Mapping[str, Callable[[], CompletionSlot]]] = {
-    "step": lambda: CompletionSlot(is_step=True),
-    "steps": lambda: CompletionSlot(items=CompletionSlot(is_step=True)),
-    "questions": lambda: CompletionSlot(QUESTION_KEYS, items=CompletionSlot(QUESTION_KEYS)),
-    "rows": lambda: CompletionSlot(items=CompletionSlot(ROW_KEYS)),
-    "phases": lambda: _records(PHASE_USE_KEYS),
-    "references": lambda: CompletionSlot(items=CompletionSlot(REFERENCE_KEYS, name="references")),
-    "checks": lambda: CompletionSlot(items=CompletionSlot(CHECK_KEYS)),
-    "fields": lambda: _records({name: Key("sentence", doc) for name, doc in fields.KEYS.items()}),
-    "seats": lambda: CompletionSlot({"members": Key("sentence", "how many equal members it takes, such as `1..4`")}),
-    "case.run": lambda: CompletionSlot(RUN_KEYS),
-    "case.expect": lambda: CompletionSlot(EXPECT_KEYS, name="expect"),
-    "case.replies": lambda: CompletionSlot(items=CompletionSlot(scripted.KEYS)),
-    "expect.outcome": lambda: CompletionSlot(OUTCOME_KEYS),
-    "expect.artifacts": lambda: _records(TEXT_KEYS),
-    "expect.prompts": lambda: _records(PROMPT_KEYS),
-    "expect.calls": lambda: CompletionSlot(BOUND_KEYS, named=CompletionSlot(BOUND_KEYS)),
-    "config.breakers": lambda: _records(BREAKER_KEYS),
-    "config.features": lambda: _records(FEATURE_KEYS),
-    **{f"models.{name}": partial(_records, keys) for name, keys in TABLES.items()},
-    **{f"models.{name}": partial(CompletionSlot, keys) for name, keys in RECORDS.items()},
+_SLOTS: Final[Mapping[str, CompletionSlot]] = {
+    "step": CompletionSlot(is_step=True),
+    "steps": CompletionSlot(items=CompletionSlot(is_step=True)),
+    "questions": CompletionSlot(QUESTION_KEYS, items=CompletionSlot(QUESTION_KEYS)),
+    "rows": CompletionSlot(items=CompletionSlot(ROW_KEYS)),
+    "phases": _records(PHASE_USE_KEYS),
+    "references": CompletionSlot(items=CompletionSlot(REFERENCE_KEYS, name="references")),
+    "checks": CompletionSlot(items=CompletionSlot(CHECK_KEYS)),
+    "fields": _records({name: Key("sentence", doc) for name, doc in fields.KEYS.items()}),
+    "seats": CompletionSlot({"members": Key("sentence", "how many equal members it takes, such as `1..4`")}),
+    "case.run": CompletionSlot(RUN_KEYS),
+    "case.expect": CompletionSlot(EXPECT_KEYS, name="expect"),
+    "case.replies": CompletionSlot(items=CompletionSlot(scripted.KEYS)),
+    "expect.outcome": CompletionSlot(OUTCOME_KEYS),
+    "expect.artifacts": _records(TEXT_KEYS),
+    "expect.prompts": _records(PROMPT_KEYS),
+    "expect.calls": CompletionSlot(BOUND_KEYS, named=CompletionSlot(BOUND_KEYS)),
+    "config.breakers": _records(BREAKER_KEYS),
+    "config.features": _records(FEATURE_KEYS),
+    **{f"models.{name}": _records(keys) for name, keys in TABLES.items()},
+    **{f"models.{name}": CompletionSlot(keys) for name, keys in RECORDS.items()},
 }
 """The slots of values, keyed by the kind of the key, or by the parent and the name of the key."""
 

@@ -5,18 +5,18 @@ An invalid file keeps its earlier entries, so that completion works while the fi
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from skillrun.definitions.definitions import Workflow
+from skillrun.definitions.definitions import PhaseUse, Role, Workflow
 from skillrun.library.library import Library
 from skillrun.library.symbols import ScopeRange, Symbol, SymbolReference, SymbolTable
 from skillrun.syntax.source import Mapping as Node
-from skillrun.syntax.source import Source, Span
+from skillrun.syntax.source import Source
 
 
 class TextRange(NamedTuple):
@@ -34,12 +34,6 @@ class IndexedFile:
     source: Source
     references: tuple[SymbolReference, ...]
     scopes: tuple[ScopeRange, ...]
-
-    def references_at(self, offset: int) -> Iterator[SymbolReference]:
-        """Yield the references at an offset. An offset at either end of a name counts."""
-        for reference in self.references:
-            if reference.span.offset <= offset <= reference.span.offset + reference.length:
-                yield reference
 
     def scope_at(self, offset: int, step: str = "") -> ScopeRange | None:
         """Return the scope at an offset; None if the file has no scopes.
@@ -67,10 +61,6 @@ class SymbolIndex:
     workflows: dict[str, Workflow] = field(default_factory=dict)
     fronts: dict[str, Node] = field(default_factory=dict)
     indexed_symbols: frozenset[Symbol] = frozenset()
-    _references_by_symbol: tuple[Mapping[Path, IndexedFile], dict[Symbol, list[SymbolReference]]] = (
-        {},
-        {},
-    )  # the files, and the references found in them
 
     def update(self, sightings: Iterable[SymbolTable]) -> None:
         """Add the results of a check. Files that the check did not read keep their entries.
@@ -79,86 +69,55 @@ class SymbolIndex:
         """
         tables = list(sightings)
         references: dict[Source, dict[SymbolReference, None]] = defaultdict(dict)
-        views: dict[Source, list[ScopeRange]] = defaultdict(list)
+        scopes: dict[Source, list[ScopeRange]] = defaultdict(list)
         for table in tables:
-            for source, places in table.references.items():
-                references[source].update(places)
+            for source, found in table.references.items():
+                references[source].update(found)
             for source, known in table.scopes.items():
-                views[source] += known
+                scopes[source] += known
         files = dict(self.files)
-        for source in {*references, *views}:
+        for source in {*references, *scopes}:
             files[source.path] = IndexedFile(
                 source,
-                tuple(sorted(references[source], key=lambda mention: mention.span.offset)),
-                tuple(sorted(views[source], key=lambda view: view.start)),
+                tuple(sorted(references[source], key=lambda reference: reference.span.offset)),
+                tuple(sorted(scopes[source], key=lambda scope: scope.start)),
             )
         self.indexed_symbols = frozenset(symbol for table in tables for symbol in table.indexed)
         self.files = files
 
-    def indexed_file(self, path: Path) -> IndexedFile | None:
-        """Return the entry of a file; None if no check has read the file."""
-        return self.files.get(path)
-
-    def references_to(self, symbol: Symbol) -> list[SymbolReference]:
-        """Return all references to a symbol."""
-        files, by_thing = self._references_by_symbol
-        if files is not self.files:
-            files, by_thing = self.files, defaultdict(list)
-            for file in files.values():
-                for reference in file.references:
-                    by_thing[reference.symbol].append(reference)
-            self._references_by_symbol = files, by_thing
-        return by_thing.get(symbol, [])
-
     def front(self, library_path: str) -> Node | None:
-        """Return the frontmatter of a library file, or the first layer of a config.
+        """Return the frontmatter of a workflow, role or skill.
 
         If it is invalid now, return the last valid version; None if it was never valid.
         """
-        library = self.library
-        found: Node | None = None
         folder, _, name = library_path.partition("/")
-        stem = name.rpartition(".")[0]
-        if library.locate(library_path) is not None:
-            match folder:
-                case "workflows":
-                    workflow = library.workflow(stem)
-                    found = workflow.document.frontmatter if workflow is not None else None
-                case "roles":
-                    role = library.role(stem)
-                    found = role.document.frontmatter if role is not None else None
-                case "skills":
-                    document = library.skill(stem)
-                    found = document.frontmatter if document is not None else None
-                case "config":
-                    config = library.config(stem)
-                    found = config.layers[0] if config is not None else None
-        if found is not None:
-            self.fronts[library_path] = found
+        stem = name.removesuffix(".md")
+        if folder == "skills":
+            document = self.library.skill(stem)
+        else:
+            definition: Workflow | Role | None = None
+            if folder in ("workflows", "roles"):
+                definition = self.library.workflow(stem) if folder == "workflows" else self.library.role(stem)
+            document = definition.document if definition is not None else None
+        if document is not None:
+            self.fronts[library_path] = document.frontmatter
         return self.fronts.get(library_path)
 
-    def layers(self, name: str) -> tuple[Node, ...]:
-        """Return the layers of a config, in order of precedence."""
-        config = self.library.config(name)
-        return config.layers if config is not None else ()
-
     def workflow(self, name: str) -> Workflow | None:
-        """Return a workflow. If it is invalid now, return the last valid version; None if it was never valid."""
-        workflow = self.library.workflow(name) if self.library.locate(f"workflows/{name}.md") is not None else None
+        """Return a workflow, by its name or library path.
+
+        If it is invalid now, return the last valid version; None if it was never valid.
+        """
+        name = name.removeprefix("workflows/").removesuffix(".md")
+        workflow = self.library.workflow(name)
         if workflow is not None:
             self.workflows[name] = workflow
         return self.workflows.get(name)
 
-    def file_start(self, library_path: str) -> Span | None:
-        """Return the start of a library file; None if the file does not exist."""
-        place = self.library.locate(library_path)
-        if place is None:
-            return None
-        root, path = place
-        file = self.library.loaded_files.get(path)
-        if file is not None and file.source is not None:
-            return Span(file.source, 0)
-        return Span(Source(path, root.label + library_path, ""), 0)
+    def phase_uses(self, workflow: str) -> Iterable[PhaseUse]:
+        """Return the phases in a workflow, given by its name or library path; empty if it was never valid."""
+        known = self.workflow(workflow)
+        return known.phases.values() if known is not None else ()
 
 
 def map_offset(before: str, now: str, offset: int) -> int:
@@ -177,12 +136,5 @@ def map_offset(before: str, now: str, offset: int) -> int:
 
 
 def _common_prefix_length(text: str, other: str) -> int:
-    """Return the length of the common prefix of two texts."""
-    least, most = 0, min(len(text), len(other))
-    while least < most:
-        middle = (least + most + 1) // 2
-        if text[least:middle] == other[least:middle]:
-            least = middle
-        else:
-            most = middle - 1
-    return least
+    shorter = min(len(text), len(other))
+    return bisect_left(range(shorter), True, key=lambda place: text[: place + 1] != other[: place + 1])

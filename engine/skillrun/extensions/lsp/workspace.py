@@ -6,81 +6,29 @@ This module does not depend on LSP.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from skillrun.checker.checker import CheckedLibrary, CheckedPart, recheck
-from skillrun.checker.program import Program
 from skillrun.extensions.lsp.symbol_index import SymbolIndex
 from skillrun.extensions.testing.cases import CaseFile, case_files, is_case_file
 from skillrun.extensions.testing.checking import case_problems
-from skillrun.library.library import Library
+from skillrun.library.library import Library, Stamp
 from skillrun.library.roots import enclosing_project, is_in_library, search_path
 from skillrun.syntax.diagnostics import Problem
 from skillrun.syntax.source import normalize_newlines
 
 
 class CheckedCase(NamedTuple):
-    """The problems of a checked case, and what determines them.
+    """The problems of a case, with the version of its text and the check of its workflow."""
 
-    `stamp` identifies the version of the file, or is the unsaved text. `part` is the check of the workflow.
-    """
-
-    stamp: object
+    version: Stamp
     part: CheckedPart | None
     problems: tuple[Problem, ...]
 
 
-@dataclass
-class CheckedCases:
-    """The checked cases of a project. A result is kept until something that it depends on changes."""
-
-    project: Path
-    cases: dict[Path, CheckedCase] = field(default_factory=dict)
-
-    def problems(self, parts: Mapping[str, CheckedPart], unsaved: Mapping[Path, str]) -> Iterator[Problem]:
-        """Yield the problems of all cases, including cases whose workflow is unknown."""
-        cases: dict[Path, CheckedCase] = {}
-        for file in self._files(unsaved):
-            before, part = self.cases.get(file.path), parts.get(file.workflow)
-            stamp = _stamp(file.path, unsaved)
-            if before is None or before.stamp != stamp or before.part is not part:
-                program = part.program if part is not None and not part.library.problems.has_errors else None
-                problems = tuple(case_problems(file, parts, program, self.project, unsaved.get(file.path)))
-                before = CheckedCase(stamp, part, problems)
-            cases[file.path] = before
-            yield from before.problems
-        self.cases = cases
-
-    def _files(self, unsaved: Mapping[Path, str]) -> Iterator[CaseFile]:
-        """Yield the cases on disk, and new cases that are not saved yet."""
-        files = {file.path: file for file in case_files(self.project)}
-        for path in unsaved:
-            if path.is_relative_to(self.project) and is_case_file(path.relative_to(self.project)):
-                label = path.relative_to(self.project).as_posix()
-                files[path] = CaseFile(path.parent.name, path.stem, path, label)
-        yield from files.values()
-
-
-def _stamp(path: Path, unsaved: Mapping[Path, str]) -> object:
-    if path in unsaved:
-        return unsaved[path]
-    try:
-        status = path.stat()
-    except OSError:
-        return None
-    return status.st_mtime_ns, status.st_size, status.st_ino
-
-
-DEPTHS: Final = (2, 3)  # how many levels below its project a library file can be
-
-
 class Workspace:
-    """One project. Check results are from the last check, but files are read in their newest version.
-
-    `programs` has the last valid program of each workflow, for completion while a file is invalid.
-    """
+    """One project. Check results are from the last check, but files are read in their newest version."""
 
     def __init__(self, project: Path, commands: Collection[str] = (), sibling: Workspace | None = None) -> None:
         """Create the workspace of the folder `project`, whose path must have no symbolic links.
@@ -92,24 +40,16 @@ class Workspace:
         self.commands = commands
         self.unsaved: dict[Path, str] = {}
         self.checked: CheckedLibrary | None = None
-        self.programs: dict[str, Program] = {}
-        self._cases = CheckedCases(project)
+        self._cases: dict[Path, CheckedCase] = {}
         self._changes = 0
-        read = sibling.library if sibling is not None else None
-        self._opened = (
-            -1,
-            Library(search_path(project), read),
-        )  # a number of changes, and the library after so many changes
-        self._read = (-1, self._opened[1])
-        self._index = SymbolIndex(self._opened[1])
+        library = Library(search_path(project), sibling.library if sibling is not None else None)
+        self._loaded = -1, library, library  # a number of changes, and the result of `_load_latest` after them
+        self._index = SymbolIndex(library)
 
     @property
     def library(self) -> Library:
         """The library of the current files. Its problems are from reading the files, not from a check."""
-        changes = self._changes
-        if self._read[0] != changes:
-            self._read = changes, self._load_latest().fork()
-        return self._read[1]
+        return self._load_latest()[1]
 
     @property
     def index(self) -> SymbolIndex:
@@ -117,21 +57,21 @@ class Workspace:
         self._index.library = self.library
         return self._index
 
-    def _load_latest(self) -> Library:
-        changes, (then, library) = self._changes, self._opened
+    def _load_latest(self) -> tuple[Library, Library]:
+        """Return the library of the current files, and a fork of it that collects the problems of requests."""
+        changes, (then, library, fork) = self._changes, self._loaded
         if then != changes:
             library = Library(library.roots, library, dict(self.unsaved))
-            self._opened = changes, library
-        return library
+            fork = library.fork()
+            self._loaded = changes, library, fork
+        return library, fork
 
-    def edit(self, path: Path, text: str) -> None:
-        """Use this text for a file instead of the text on disk."""
-        self.unsaved[path] = normalize_newlines(text)
-        self.invalidate()
-
-    def forget(self, path: Path) -> None:
-        """Use the text on disk for a file again."""
-        self.unsaved.pop(path, None)
+    def edit(self, path: Path, text: str | None) -> None:
+        """Use this text for a file instead of the text on disk; None means the text on disk again."""
+        if text is not None:
+            self.unsaved[path] = normalize_newlines(text)
+        else:
+            self.unsaved.pop(path, None)
         self.invalidate()
 
     def invalidate(self) -> None:
@@ -165,14 +105,35 @@ class Workspace:
 
         Can be called in a separate thread, but not in two threads at the same time.
         """
-        library = self._load_latest()
+        library, _ = self._load_latest()
         checked = self.checked = recheck(library, self.commands, self.checked, outdated)
-        self.programs |= checked.programs
         self._index.update(part.symbols for part in checked.parts.values())
         problems: dict[Path, list[Problem]] = {}
-        for problem in (*checked.problems, *self._cases.problems(checked.parts, library.unsaved)):
+        for problem in (*checked.problems, *self._check_cases(checked.parts, library)):
             problems.setdefault(self.resolve_label(problem.path), []).append(problem)
         return problems
+
+    def _check_cases(self, parts: Mapping[str, CheckedPart], library: Library) -> Iterator[Problem]:
+        """Yield the problems of the cases on disk and of new cases, even if their workflow is unknown.
+
+        A case is not checked again until its text or the check of its workflow has changed.
+        """
+        files = {file.path: file for file in case_files(self.project)}
+        for path in library.unsaved:
+            if path.is_relative_to(self.project) and is_case_file(path.relative_to(self.project)):
+                label = path.relative_to(self.project).as_posix()
+                files[path] = CaseFile(path.parent.name, path.stem, path, label)
+        cases: dict[Path, CheckedCase] = {}
+        for path, file in files.items():
+            part, version = parts.get(file.workflow), library.stamp(path)
+            case = self._cases.get(path)
+            if case is None or case.version != version or case.part is not part:
+                program = part.program if part is not None and not part.library.problems.has_errors else None
+                problems = tuple(case_problems(file, parts, program, self.project, library.unsaved.get(path)))
+                case = CheckedCase(version, part, problems)
+            cases[path] = case
+            yield from case.problems
+        self._cases = cases
 
 
 def find_project(path: Path) -> Path | None:
@@ -183,5 +144,5 @@ def find_project(path: Path) -> Path | None:
     project = enclosing_project(path.parent)
     if project is not None:
         return project
-    above = (path.parents[depth - 1] for depth in DEPTHS if len(path.parents) >= depth)
+    above = list(path.parents)[1:3]  # a library file is two or three levels below its project
     return next((folder for folder in above if is_in_library(path.relative_to(folder).as_posix())), None)

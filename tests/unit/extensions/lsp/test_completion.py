@@ -2,7 +2,8 @@
 
 import pytest
 
-from skillrun.extensions.lsp.completion import Completion, complete
+from skillrun.extensions.lsp.candidates import Completion
+from skillrun.extensions.lsp.completion import complete
 from tests.unit.extensions.lsp.conftest import Project
 
 pytestmark = pytest.mark.row("A5")
@@ -11,7 +12,7 @@ TRIAGE, PROTOCOL = "workflows/triage.md", "skills/protocols/second-look.md"
 
 
 def completions_at(project: Project, name: str, old: str, new: str) -> list[Completion]:
-    return complete(project.index, *project.edit(name, old, new))
+    return complete(project.index, *project.edit(name, old, new))[2]
 
 
 @pytest.mark.slow
@@ -87,27 +88,26 @@ def completions_at(project: Project, name: str, old: str, new: str) -> list[Comp
 def test_valid_keys_and_names_are_suggested(
     project: Project, name: str, old: str, new: str, expected: set[str]
 ) -> None:
-    labels = {item.label for item in completions_at(project, name, old, new)}
+    labels = {item.name for item in completions_at(project, name, old, new)}
     assert expected <= labels, sorted(expected - labels)
 
 
 def test_a_key_that_exists_is_not_suggested_again(project: Project) -> None:
-    labels = {item.label for item in completions_at(project, JUDGING, "with: {rounds: 2}", "¦")}
+    labels = {item.name for item in completions_at(project, JUDGING, "with: {rounds: 2}", "¦")}
     assert not labels & {"id", "panel", "protocol", "output"}
 
 
 def test_the_word_at_the_cursor_is_replaced_and_a_new_key_gets_its_colon(project: Project) -> None:
     path, name, text, offset = project.edit(JUDGING, "protocol: second-look", "proto¦col: second-look")
-    [protocol] = [item for item in complete(project.index, path, name, text, offset) if item.label == "protocol"]
-    assert (text[protocol.start : protocol.end], protocol.text) == ("protocol", "protocol")
-    [with_item] = [
-        item for item in completions_at(project, JUDGING, "with: {rounds: 2}", "wi¦") if item.label == "with"
-    ]
-    assert with_item.text == "with: "
+    start, end, completions = complete(project.index, path, name, text, offset)
+    [protocol] = [item for item in completions if item.name == "protocol"]
+    assert (text[start:end], protocol.suffix) == ("protocol", "")
+    [with_item] = [item for item in completions_at(project, JUDGING, "with: {rounds: 2}", "wi¦") if item.name == "with"]
+    assert with_item.suffix == ": "
 
 
 def test_list_filters_are_suggested_for_lists_only(project: Project) -> None:
-    labels = {item.label for item in completions_at(project, JUDGING, "{{ draft.text }}", "{{ draft.text | ¦ }}")}
+    labels = {item.name for item in completions_at(project, JUDGING, "{{ draft.text }}", "{{ draft.text | ¦ }}")}
     assert "trim" in labels
     assert not labels & {"flatten", "map", "groupby"}
 
@@ -119,7 +119,7 @@ def test_nothing_is_suggested_in_plain_text(project: Project) -> None:
 
 
 def test_later_steps_are_not_suggested(project: Project) -> None:
-    labels = {item.label for item in completions_at(project, INTAKE, 'before: "{{ earlier }}"', 'before: "{{ ¦ }}"')}
+    labels = {item.name for item in completions_at(project, INTAKE, 'before: "{{ earlier }}"', 'before: "{{ ¦ }}"')}
     assert "earlier" in labels
     assert "note" not in labels
 
@@ -128,5 +128,5 @@ def test_an_unchecked_file_gets_keys_and_names(project: Project) -> None:
     text = "---\nkind: phase\nsteps:\n  - {id: a, agent: }\n---\n"
     offset = text.index("agent: ") + len("agent: ")
     path = project.folder / "skills/triage/new.md"
-    labels = {item.label for item in complete(project.index, path, "skills/triage/new.md", text, offset)}
+    labels = {item.name for item in complete(project.index, path, "skills/triage/new.md", text, offset)[2]}
     assert {"clerk", "judge:risk"} <= labels

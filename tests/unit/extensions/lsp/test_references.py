@@ -7,8 +7,13 @@ from pathlib import Path
 import pytest
 
 from skillrun.checker.checker import recheck
-from skillrun.extensions.lsp.declarations import list_declarations
-from skillrun.extensions.lsp.references import file_symbol, find_definitions, find_references, symbols_at
+from skillrun.extensions.lsp.references import (
+    file_symbol,
+    find_definitions,
+    find_references,
+    list_declarations,
+    symbols_at,
+)
 from skillrun.extensions.lsp.renames import RenameEdit, RenameRefused, rename
 from skillrun.extensions.lsp.symbol_index import TextRange
 from skillrun.library.library import NO_UNSAVED_FILES, Library
