@@ -45,12 +45,12 @@ def candidates(cursor: Cursor) -> list[Completion]:
     return list(list_names(cursor)) if list_names is not None else []
 
 
-def _named(kind: str, names: Iterable[str], detail: str = "") -> Iterator[Completion]:
+def _completions(kind: str, names: Iterable[str], detail: str = "") -> Iterator[Completion]:
     return (Completion(name, kind, detail) for name in names)
 
 
 def _constants(*names: str) -> Candidates:
-    return lambda _cursor: _named("value", names)
+    return lambda _cursor: _completions("value", names)
 
 
 def _entries(data: Mapping[str, Any], part: str) -> Mapping[str, Any]:
@@ -81,8 +81,8 @@ def models(cursor: Cursor) -> Iterator[Completion]:
     data = _models_config(cursor)
     yield from (Completion(name, "model", f"tier: {meaning}") for name, meaning in _entries(data, "tiers").items())
     yield from (Completion(name, "model", f"alias: {meaning}") for name, meaning in _entries(data, "aliases").items())
-    yield from _named("model", _entries(data, "intents"), "the newest matching model")
-    yield from _named("model", _entries(data, "models"), "a listed model")
+    yield from _completions("model", _entries(data, "intents"), "the newest matching model")
+    yield from _completions("model", _entries(data, "models"), "a listed model")
 
 
 def _models_config(cursor: Cursor) -> Mapping[str, Any]:
@@ -144,7 +144,7 @@ def _references(cursor: Cursor) -> Iterator[Completion]:
 def _shapes(cursor: Cursor) -> Iterator[Completion]:
     """Yield the templates that have a shape or, inside a shape, the types of fields."""
     if cursor.slot.within and cursor.slot.name != "record":
-        yield from _named("value", ("string", "integer", "number", "boolean", "any"))
+        yield from _completions("value", ("string", "integer", "number", "boolean", "any"))
         return
     for candidate in skills(cursor, "template"):
         text = cursor.index.library.text(candidate.name)
@@ -155,7 +155,7 @@ def _shapes(cursor: Cursor) -> Iterator[Completion]:
 def _configs(cursor: Cursor) -> Iterator[Completion]:
     """Yield every config except the engine's own."""
     names = cursor.index.library.names("config")
-    return _named("config", (name for name in names if name not in ("models", "skillrun", "sizes")))
+    return _completions("config", (name for name in names if name not in ("models", "skillrun", "sizes")))
 
 
 def artifacts(cursor: Cursor) -> Iterator[Completion]:
@@ -245,9 +245,9 @@ def _field_values(cursor: Cursor) -> Iterator[Completion]:
     for field in _fields(cursor):
         if name and identifier(field.name) == name:
             if field.item.kind == "boolean":
-                yield from _named("value", ("true", "false"))
+                yield from _completions("value", ("true", "false"))
             values = (str(value) for value in field.item.values or () if isinstance(value, str | int))
-            yield from _named("value", values, field.description)
+            yield from _completions("value", values, field.description)
 
 
 def _input_values(cursor: Cursor) -> Iterator[Completion]:
@@ -258,13 +258,13 @@ def _input_values(cursor: Cursor) -> Iterator[Completion]:
 
 
 def _types(_: Cursor) -> Iterator[Completion]:
-    return _named("value", TYPES, "a type")
+    return _completions("value", TYPES, "a type")
 
 
 def _seats(cursor: Cursor) -> Iterator[Completion]:
     library, name = cursor.index.library, _enclosing_step(cursor).get("protocol", "")
     protocol = library.protocol(name) if name in library.names("skills/protocols") else None
-    return _named("seat", protocol.seats.names if protocol is not None else ())
+    return _completions("seat", protocol.seats.names if protocol is not None else ())
 
 
 def _outputs(cursor: Cursor) -> Iterator[Completion]:
@@ -275,9 +275,9 @@ def _outputs(cursor: Cursor) -> Iterator[Completion]:
         phases = cursor.workflow.phases if cursor.workflow is not None else {}
         use = phases.get(str(cursor.slot.within[0]))
         phase = cursor.index.library.phase(use.skill) if use is not None else None
-        yield from _named("output", phase.outputs if phase is not None else ())
+        yield from _completions("output", phase.outputs if phase is not None else ())
     elif cursor.relative.startswith("skills/"):
-        yield from _named("output", SUMMARY_KEYS, "goes into the summary")
+        yield from _completions("output", SUMMARY_KEYS, "goes into the summary")
 
 
 _VALUES: Final[Mapping[str, Candidates]] = {
@@ -303,10 +303,10 @@ _VALUES: Final[Mapping[str, Candidates]] = {
     "tiers": models,
     "aliases": models,
     "fallback": models,
-    "elsewhere": lambda cursor: _named("model", _entries(_models_config(cursor), "tiers")),
-    "prefer": lambda cursor: _named("model", _entries(_models_config(cursor), "providers")),
-    "provider": lambda cursor: _named("model", _entries(_models_config(cursor), "providers")),
-    "tools": lambda _cursor: _named("value", registry.names("tools")),
+    "elsewhere": lambda cursor: _completions("model", _entries(_models_config(cursor), "tiers")),
+    "prefer": lambda cursor: _completions("model", _entries(_models_config(cursor), "providers")),
+    "provider": lambda cursor: _completions("model", _entries(_models_config(cursor), "providers")),
+    "tools": lambda _cursor: _completions("value", registry.names("tools")),
     "skills": _agent_skills,
     "kind": _constants(*SKILL_KINDS),
     "with": _field_values,
