@@ -17,7 +17,7 @@ from typing import Any, Final
 from skillrun.definitions.reader import Reader
 from skillrun.definitions.verbs import BREAKER_CHOICES, BREAKER_KEYS, FEATURE_KEYS, Keys
 from skillrun.syntax.diagnostics import Problems, Suggestion, near_miss, suggest
-from skillrun.syntax.source import Mapping, MappingEntry, Node, Sequence, Span, sequences, to_plain
+from skillrun.syntax.source import Mapping, MappingEntry, Node, Sequence, Span, to_plain, walk
 
 MODES: Final = "modes"
 FEATURES: Final = "features"  # the key of a mode that lists the features that are on
@@ -321,10 +321,10 @@ def _report_unknown_items(listed: Node | None, what: str, known: Collection[Any]
 def duplicate_spans(layers: Iterable[Mapping], values: list[Any], member: Any) -> list[Span]:
     """Return where `member` occurs for the second time in each config list that equals `values`."""
     return [
-        [item.span for item in sequence.items if to_plain(item) == member][1]
+        [item.span for item in node.items if to_plain(item) == member][1]
         for layer in layers
-        for sequence in sequences(layer)
-        if to_plain(sequence) == values
+        for node in walk(layer)
+        if isinstance(node, Sequence) and to_plain(node) == values
     ]
 
 

@@ -58,9 +58,9 @@ class Settings:
         """The positions of all text values in the config, keyed by the text."""
         spans = defaultdict[str, list[Span]](list)
         for layer in self.layers:
-            for scalar in source.scalars(layer):
-                if isinstance(scalar.value, str):
-                    spans[scalar.value].append(scalar.span)
+            for node in source.walk(layer):
+                if isinstance(node, source.Scalar) and isinstance(node.value, str):
+                    spans[node.value].append(node.span)
         return spans
 
     def part(self, name: str) -> Mapping[str, Any]:

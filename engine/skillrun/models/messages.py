@@ -13,7 +13,7 @@ from hashlib import sha256
 from typing import Any, Final, Literal, Protocol, get_args
 
 from skillrun.replay import RequestFailed
-from skillrun.syntax.sanitizing import sanitize
+from skillrun.syntax.diagnostics import sanitize
 
 MessageRole = Literal["user", "assistant", "tool"]
 StopReason = Literal["end", "tool", "length", "refusal", "other"]

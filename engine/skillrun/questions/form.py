@@ -29,10 +29,9 @@ from skillrun.questions.answers import (
     to_one_line,
 )
 from skillrun.questions.written_answers import OTHER_ANSWER, ChoiceNames, Phrases, choice_letter, interpret_answer
-from skillrun.syntax.diagnostics import Problems, SkillrunError, make_printable, render_problem
+from skillrun.syntax.diagnostics import Problems, SkillrunError, make_printable, render_problem, sanitize
 from skillrun.syntax.document import find_headings
 from skillrun.syntax.reading import decode_source
-from skillrun.syntax.sanitizing import sanitize
 from skillrun.syntax.source import MAX_BYTES, Source
 
 TITLE: Final = "Questions"

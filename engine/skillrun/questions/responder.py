@@ -26,8 +26,7 @@ from skillrun.questions.answers import (
 )
 from skillrun.questions.prepared_answers import PreparedAnswers, read_answers
 from skillrun.questions.terminal import SaveProgress, Terminal, UnfinishedAnswers
-from skillrun.syntax.diagnostics import UsageError
-from skillrun.syntax.sanitizing import sanitize
+from skillrun.syntax.diagnostics import UsageError, sanitize
 
 
 @dataclass(frozen=True)

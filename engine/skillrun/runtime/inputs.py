@@ -11,8 +11,7 @@ from typing import Any
 from skillrun.checker.program import Program
 from skillrun.definitions.definitions import Workflow
 from skillrun.library.lookups import check_input_names
-from skillrun.syntax.diagnostics import UsageError
-from skillrun.syntax.sanitizing import sanitize
+from skillrun.syntax.diagnostics import UsageError, sanitize
 from skillrun.types.fields import Field, resolve_inputs
 
 

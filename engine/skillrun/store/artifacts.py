@@ -15,7 +15,7 @@ from skillrun.repository.paths import PathRefused
 from skillrun.store.files import FileChanged, Files, normalize_path, read_content, sha256_of
 from skillrun.store.journal import Journal
 from skillrun.store.state import STATE
-from skillrun.syntax.sanitizing import sanitize
+from skillrun.syntax.diagnostics import sanitize
 from skillrun.types.schemas import quote_value
 
 INBOX: Final = ".run/inbox"  # answers of users, until the run reads them

@@ -15,14 +15,12 @@ import yaml
 from frontmatter import Post, dumps
 from frontmatter.default_handlers import BaseHandler
 
-from skillrun.syntax.diagnostics import Problems, SkillrunError, render_problem
+from skillrun.syntax.diagnostics import Problems, SkillrunError, render_problem, sanitize
 from skillrun.syntax.document import as_mapping, report_missing_end
 from skillrun.syntax.reading import decode_source, read_source
-from skillrun.syntax.sanitizing import sanitize
-from skillrun.syntax.scalars import is_numeral, plain_value
 from skillrun.syntax.source import Mapping as Nodes
 from skillrun.syntax.source import Node, Sequence, Source, Span, to_plain
-from skillrun.syntax.yaml import parse_yaml
+from skillrun.syntax.yaml import is_numeral, parse_yaml, plain_value
 from skillrun.types.records import describe_field, invalid_keys, required_fields
 from skillrun.types.schemas import quote_value
 

@@ -18,8 +18,7 @@ from skillrun.repository.paths import PathRefused
 from skillrun.store.artifacts import INBOX
 from skillrun.store.files import Files, sha256_of
 from skillrun.store.outcome import RESUME_RUN, NextStep, WaitingForUser
-from skillrun.syntax.diagnostics import SkillrunError
-from skillrun.syntax.sanitizing import sanitize
+from skillrun.syntax.diagnostics import SkillrunError, sanitize
 from skillrun.syntax.source import MAX_BYTES
 
 T = TypeVar("T")

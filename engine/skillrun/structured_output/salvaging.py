@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from skillrun.structured_output.values import MAX_DEPTH, MAX_NUMBER, MAX_REPLY
-from skillrun.syntax.sanitizing import sanitize
+from skillrun.syntax.diagnostics import sanitize
 from skillrun.types.schemas import DroppedValue, Shape, ShapeError
 
 MAX_EXCERPT: Final = 200  # characters of an unreadable part

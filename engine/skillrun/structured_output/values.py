@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
-from skillrun.syntax.sanitizing import sanitize
+from skillrun.syntax.diagnostics import sanitize
 from skillrun.types.schemas import Shape, ShapeError, quote_value
 
 MAX_REPLY: Final = 1_000_000

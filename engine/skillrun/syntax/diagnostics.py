@@ -1,6 +1,7 @@
 """Problems in an author's files and the text that shows them, and errors that a user can act on.
 
-This module also words the suggestions in hints. It does not read files, and does not know the rules of the language.
+This module also words the suggestions in hints, and removes characters that texts of a run or of the terminal may not
+contain. It does not read files, and does not know the rules of the language.
 """
 
 from __future__ import annotations
@@ -11,19 +12,19 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, NoReturn, TypeVar
 
 if TYPE_CHECKING:
     from skillrun.syntax.source import Span
 
 Severity = Literal["error", "warning"]
+Plain = TypeVar("Plain")
 
 SHOWN_WIDTH: Final = 110  # characters of a source line; a longer one is cut around the caret
 MAX_NAME_LENGTH: Final = 80  # longer names get no suggestion, because they are no typos and slow to compare
 MAX_OPTIONS_SHOWN: Final = 30
-MIN_SIMILARITY: Final = (
-    0.66  # between a name and its suggestion; 0.6 would suggest `store` for `start`, and `unit` for `amount`
-)
+# The least similarity of a name and its suggestion. With 0.6, `store` would be suggested for `start`.
+MIN_SIMILARITY: Final = 0.66
 MIN_ABBREVIATION: Final = 3  # letters that count as an abbreviation, such as `int` for `integer`
 MAX_COMPARED: Final = 1_000  # names that a misspelled name is compared with
 MAX_ERRORS: Final = 100  # per file; an author's file does not have more
@@ -55,6 +56,21 @@ class Suggestion(str):
         suggestion = Suggestion(f"did you mean `{meant}`?{suffix}")
         suggestion.written, suggestion.meant = written, meant
         return suggestion
+
+    def find_replacement(self, line: int, column: int, source_line: str) -> Replacement | None:
+        """Return the replacement of the first occurrence of the written name at or after a column of a line.
+
+        For a name such as `area/name`, the line may contain only the last part. Return None if it contains neither.
+        """
+        names = [(self.written, self.meant)]
+        (area, _, last), (other, _, meant) = (name.rpartition("/") for name in names[0])
+        if area and area == other:
+            names.append((last, meant))
+        for written, text in names:
+            pattern = re.compile(rf"(?<![\w-]){re.escape(written)}(?![\w-])", re.IGNORECASE)
+            if match := pattern.search(source_line, column - 1):
+                return Replacement(line, match.start() + 1, match[0], text)
+        return None
 
 
 @dataclass(frozen=True)
@@ -128,13 +144,9 @@ class Problems:
                 return
             if self._warnings[span.path] == self.max_errors:
                 code, message, hint = "too-many", f"there are more than {self.max_errors - 1} warnings", ""
-        mending = _find_replacement(hint, line, column, source_line) if isinstance(hint, Suggestion) else None
-        related_location = (
-            RelatedLocation(elsewhere.path, elsewhere.line, elsewhere.column) if elsewhere is not None else None
-        )
-        self.add(
-            Problem(span.path, line, column, code, message, hint, severity, source_line, mending, related_location)
-        )
+        mending = hint.find_replacement(line, column, source_line) if isinstance(hint, Suggestion) else None
+        related = RelatedLocation(elsewhere.path, elsewhere.line, elsewhere.column) if elsewhere is not None else None
+        self.add(Problem(span.path, line, column, code, message, hint, severity, source_line, mending, related))
         if self._errors[span.path] >= self.max_errors:
             message = f"there are more than {self.max_errors} problems"
             self.add(Problem(span.path, line, column, "too-many", message, "", "error", source_line))
@@ -183,8 +195,14 @@ def render_problem(problem: Problem) -> str:
     place = f"{problem.path}:{problem.line}:{problem.column}"
     lines = [f"{place}: {problem.severity}[{problem.code}]: {problem.message}"]
     if problem.source_line.strip():
-        excerpt, caret = _excerpt(problem.source_line, problem.column - 1)
-        lines += [f"  {excerpt}".rstrip(), f"  {' ' * caret}^"]
+        from rich.cells import cell_len
+
+        line, at = problem.source_line, problem.column - 1
+        start = max(0, min(at - SHOWN_WIDTH * 2 // 3, len(line) - SHOWN_WIDTH))
+        excerpt = _HIDDEN.sub("\N{REPLACEMENT CHARACTER}", line[start : start + SHOWN_WIDTH].replace("\t", " "))
+        before, after = "…" if start else "", "…" if start + SHOWN_WIDTH < len(line) else ""
+        caret = cell_len(before + excerpt[: at - start])
+        lines += [f"  {before}{excerpt}{after}".rstrip(), f"  {' ' * caret}^"]
     if problem.hint:
         lines.append(f"hint: {problem.hint}")
     return "\n".join(escape_line(line) for line in lines)
@@ -204,22 +222,6 @@ def did_you_mean(name: str, options: Iterable[str], suffix: str = "") -> str:
         matches = get_close_matches(short, candidates, n=1, cutoff=MIN_SIMILARITY) or [*islice(longer, 1)]
         nearest = candidates[matches[0]] if matches else None
     return Suggestion.of(name, nearest, suffix) if nearest is not None and nearest != name else ""
-
-
-def _find_replacement(suggestion: Suggestion, line: int, column: int, source_line: str) -> Replacement | None:
-    """Return the replacement of the first occurrence of the written name at or after a column of a line.
-
-    For a name such as `area/name`, the line may contain only the last part. Return None if the line contains neither.
-    """
-    names = [(suggestion.written, suggestion.meant)]
-    (area, _, last), (other, _, meant) = (name.rpartition("/") for name in names[0])
-    if area and area == other:
-        names.append((last, meant))
-    for written, text in names:
-        pattern = re.compile(rf"(?<![\w-]){re.escape(written)}(?![\w-])", re.IGNORECASE)
-        if match := pattern.search(source_line, column - 1):
-            return Replacement(line, match.start() + 1, match[0], text)
-    return None
 
 
 def allowed_hint(options: Iterable[str]) -> str:
@@ -244,22 +246,19 @@ def near_miss(name: str, options: Collection[str]) -> str | None:
     """
     if len(options) > MAX_COMPARED:
         return None
-    return next(
-        (
-            option
-            for option in options
-            if min(len(option), len(name)) > 2 and _is_single_typo(*sorted((option, name), key=len))
-        ),
-        None,
-    )
-
-
-def _is_single_typo(short: str, long: str) -> bool:
-    at = next((place for place, letter in enumerate(short) if letter != long[place]), len(short))
-    if len(short) < len(long):
-        return short[at:] == long[at + 1 :]
-    swapped = short[at : at + 2] == long[at : at + 2][::-1] and short[at + 2 :] == long[at + 2 :]
-    return swapped or short[at + 1 :] == long[at + 1 :]
+    for option in options:
+        short, long = sorted((option, name), key=len)
+        if len(short) <= 2:
+            continue
+        at = next((place for place, letter in enumerate(short) if letter != long[place]), len(short))
+        if len(short) < len(long):
+            is_typo = short[at:] == long[at + 1 :]
+        else:
+            is_swapped = short[at : at + 2] == long[at : at + 2][::-1] and short[at + 2 :] == long[at + 2 :]
+            is_typo = is_swapped or short[at + 1 :] == long[at + 1 :]
+        if is_typo:
+            return option
+    return None
 
 
 def _fold_name(name: str) -> str:
@@ -269,17 +268,6 @@ def _fold_name(name: str) -> str:
 def escape_line(line: str) -> str:
     """Escape characters that could control the terminal or reorder the line."""
     return _HIDDEN.sub(lambda match: match[0].encode("unicode_escape").decode("ascii"), line)
-
-
-def _excerpt(line: str, at: int) -> tuple[str, int]:
-    """Return the part of the line around the offset `at`, and the screen column of the offset within this part."""
-    from rich.cells import cell_len
-
-    start = max(0, min(at - SHOWN_WIDTH * 2 // 3, len(line) - SHOWN_WIDTH)) if len(line) > SHOWN_WIDTH else 0
-    end = start + SHOWN_WIDTH
-    excerpt = _HIDDEN.sub("\N{REPLACEMENT CHARACTER}", line[start:end].replace("\t", " "))
-    before, after = "…" if start else "", "…" if end < len(line) else ""
-    return f"{before}{excerpt}{after}", cell_len(before + excerpt[: at - start])
 
 
 def make_printable(text: str) -> str:
@@ -292,3 +280,33 @@ def make_printable(text: str) -> str:
 def indent_continuation(text: str) -> str:
     """Return the printable text with all lines but the first indented, so that none looks like the program's output."""
     return _GAP.sub("  ", make_printable(text)).replace("\n", "\n    ")
+
+
+# Line ends, surrogates, escape sequences that end before a JSON quote or bracket, and control characters (C0 and C1,
+# but not tab and line feed) with bidirectional controls. Zero-width joiners are allowed.
+_ANY_LINE_END: Final = re.compile(r"\r\n?|[\x0b\x0c\x85\u2028\u2029]")
+_SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
+_COMPLETE_SEQUENCE: Final = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07\x1b\n\"\\]*\x07")
+_STEERING: Final = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+# Any character matched by the four patterns above.
+_STRANGE: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def sanitize(value: Plain) -> Plain:
+    """Return a text, or plain data with all of its texts and keys, in the form that texts of a run have.
+
+    Texts from models, tools, users and files are sanitized where they enter a run. The result is valid Unicode without
+    control characters, and `\\n` is the only line end. The two halves of a surrogate pair become the character that
+    they encode. A half without its other half becomes U+FFFD.
+    """
+    cleaned: Any = value
+    if isinstance(value, str) and _STRANGE.search(value):
+        text: str = value
+        if _SURROGATE.search(text):
+            text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+        cleaned = _STEERING.sub("", _COMPLETE_SEQUENCE.sub("", _ANY_LINE_END.sub("\n", text)))
+    elif isinstance(value, dict):
+        cleaned = {sanitize(key): sanitize(part) for key, part in value.items()}
+    elif isinstance(value, list | tuple):
+        cleaned = type(value)(map(sanitize, value))
+    return cleaned  # type: ignore[no-any-return]

@@ -101,18 +101,13 @@ def find_headings(text: str, start: int) -> tuple[list[Heading], list[int]]:
         if match["heading"] == "##":
             end = text.find("\n", match.end())
             end = len(text) if end < 0 else end
-            headings.append(
-                Heading(_name(text[match.end() : end].strip(" \t")), match.start(), min(end + 1, len(text)))
-            )
+            line = text[match.end() : end].strip(" \t")
+            name = line.rstrip("#")  # a heading may end with `#` characters after a blank
+            name = name.rstrip(" \t") if name[-1:] in ("", " ", "\t") else line
+            headings.append(Heading(name, match.start(), min(end + 1, len(text))))
         else:
             escapes.append(match.start())
     return headings, escapes
-
-
-def _name(line: str) -> str:
-    """Return the name in a heading, without the optional `#` characters at the end."""
-    name = line.rstrip("#")
-    return name.rstrip(" \t") if name != line and name[-1:] in ("", " ", "\t") else line
 
 
 def parse_frontmatter(source: Source, problems: Problems, *, foreign: bool = False) -> tuple[Mapping | None, int]:
@@ -125,41 +120,30 @@ def parse_frontmatter(source: Source, problems: Problems, *, foreign: bool = Fal
         report_missing_end(source, problems)
         return None, len(source.text)
     start, end = opening.end(), closing.start()
-    if foreign and (loose := _LOOSE.search(source.text, start, end)) and ": " in loose[1]:
-        escaped_source = replace(
-            source, text=_replace_range(source.text, loose.start(1), loose[1].replace(": ", _COLON))
-        )
-        mapping = as_mapping(parse_yaml(escaped_source, start, end, problems), problems)
-        return _restore_description(mapping), closing.end()
-    return as_mapping(parse_yaml(source, start, end, problems), problems), closing.end()
+    loose = _LOOSE.search(source.text, start, end) if foreign else None
+    if loose is None or ": " not in loose[1]:
+        return as_mapping(parse_yaml(source, start, end, problems), problems), closing.end()
+    text, place = source.text, loose.start(1)
+    escaped = replace(source, text=text[:place] + loose[1].replace(": ", _COLON) + text[place + len(loose[1]) :])
+    front = as_mapping(parse_yaml(escaped, start, end, problems), problems)
+    entry = front.entries.get("description") if front is not None else None
+    if front is not None and entry is not None and isinstance(entry.value, Scalar) and entry.value.text is not None:
+        written = entry.value.text
+        value = written.value.replace(_COLON, ": ")
+        scalar = Scalar(value, Text(value, written.source, written.runs), entry.value.span)
+        front = front._replace(entries={**front.entries, "description": entry._replace(value=scalar)})
+    return front, closing.end()
 
 
 def report_missing_end(source: Source, problems: Problems) -> None:
     """Report a frontmatter without an end. If a line was probably meant to end it, report this line."""
     opening = _OPENING.match(source.text)
     if damaged := _DAMAGED.search(source.text, opening.end() if opening else 0):
-        message = f"`{damaged[1][:20]}` does not end the frontmatter"
-        problems.report(
-            Span(source, damaged.start(1)), "frontmatter", message, "write `---`, starting in the first column"
-        )
+        span, hint = Span(source, damaged.start(1)), "write `---`, starting in the first column"
+        problems.report(span, "frontmatter", f"`{damaged[1][:20]}` does not end the frontmatter", hint)
     else:
         message = "the frontmatter that starts here is not closed"
         problems.report(Span(source, 0), "frontmatter", message, "add a line `---` after the last key")
-
-
-def _replace_range(text: str, start: int, stretch: str) -> str:
-    return text[:start] + stretch + text[start + len(stretch) :]
-
-
-def _restore_description(front: Mapping | None) -> Mapping | None:
-    """Return the frontmatter with `: ` restored in the description."""
-    entry = front.entries.get("description") if front is not None else None
-    if front is None or entry is None or not isinstance(entry.value, Scalar) or entry.value.text is None:
-        return front
-    text = entry.value.text
-    value = text.value.replace(_COLON, ": ")
-    new_entry = entry._replace(value=Scalar(value, Text(value, text.source, text.runs), entry.value.span))
-    return front._replace(entries={**front.entries, "description": new_entry})
 
 
 def as_mapping(node: Node | None, problems: Problems) -> Mapping | None:

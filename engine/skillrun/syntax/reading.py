@@ -124,9 +124,8 @@ def decode_source(
         problems.add(Problem(label, line, column, "encoding", message, _SAVE))
         return None
     if text.count("\0", 0, 1000) > 0 and text.count("\0") * 3 > len(text):
-        problems.add(
-            Problem(label, 1, 1, "encoding", "the file looks like UTF-16, because every other byte is 0", _SAVE)
-        )
+        message = "the file looks like UTF-16, because every other byte is 0"
+        problems.add(Problem(label, 1, 1, "encoding", message, _SAVE))
         return None
     return Source(path, label, normalize_newlines(text))
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -108,7 +109,7 @@ class Text:
         """Return the position of the character at an offset, or the position after the last character."""
         runs = self.runs
         offset = max(0, min(offset, len(self.value)))
-        start, place = runs[bisect_right(runs, offset, key=_run_start) - 1]
+        start, place = runs[bisect_right(runs, offset, key=itemgetter(0)) - 1]
         return Span(self.source, place + offset - start)
 
     def substring(self, start: int, end: int) -> Text:
@@ -161,25 +162,24 @@ class Mapping(NamedTuple):
         entry = self.entries.get(name)
         return entry.value if entry else None
 
-    def key_span(self, *path: str) -> Span | None:
-        """Return the position of the key at a path of keys, or None if it does not exist."""
-        node: Node = self
-        span = None
+    def entry(self, *path: str) -> MappingEntry | None:
+        """Return the entry at a path of keys, or None if it does not exist."""
+        node: Node | None = self
+        entry = None
         for name in path:
             entry = node.entries.get(name) if isinstance(node, Mapping) else None
-            if entry is None:
-                return None
-            node, span = entry.value, entry.key.span
-        return span
+            node = entry.value if entry is not None else None
+        return entry
+
+    def key_span(self, *path: str) -> Span | None:
+        """Return the position of the key at a path of keys, or None if it does not exist."""
+        entry = self.entry(*path)
+        return entry.key.span if entry is not None else None
 
     def value_span(self, *path: str) -> Span | None:
         """Return the position of the value at a path of keys, or None if it does not exist."""
-        *parents, last = path
-        node: Node | None = self
-        for name in parents:
-            node = node.get(name) if isinstance(node, Mapping) else None
-        value = node.get(last) if isinstance(node, Mapping) else None
-        return value.span if value is not None else None
+        entry = self.entry(*path)
+        return entry.value.span if entry is not None else None
 
 
 Node = Scalar | Sequence | Mapping
@@ -204,23 +204,15 @@ class Document:
     body: Text
 
 
-def scalars(node: Node) -> Iterator[Scalar]:
-    """Yield each scalar value in a node."""
-    if isinstance(node, Scalar):
-        yield node
-        return
-    for child in node.items if isinstance(node, Sequence) else [entry.value for entry in node.entries.values()]:
-        yield from scalars(child)
-
-
-def sequences(node: Node) -> Iterator[Sequence]:
-    """Yield every list in a node, outer lists before the lists inside them."""
+def walk(node: Node) -> Iterator[Node]:
+    """Yield a node and every node inside it, outer nodes before the nodes inside them."""
+    yield node
     if isinstance(node, Sequence):
-        yield node
-    elif isinstance(node, Scalar):
-        return
-    for child in node.items if isinstance(node, Sequence) else [entry.value for entry in node.entries.values()]:
-        yield from sequences(child)
+        for item in node.items:
+            yield from walk(item)
+    elif isinstance(node, Mapping):
+        for entry in node.entries.values():
+            yield from walk(entry.value)
 
 
 def to_plain(node: Node) -> Any:
@@ -238,7 +230,3 @@ def normalize_newlines(text: str) -> str:
     """Return the text without a byte order mark and with `\\n` line ends."""
     text = text.removeprefix("\N{ZERO WIDTH NO-BREAK SPACE}")
     return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
-
-
-def _run_start(run: tuple[int, int]) -> int:
-    return run[0]

@@ -78,13 +78,16 @@ def _hints_by_reason(source: Source, at: int, context: int) -> dict[str, SyntaxH
     comma = f"put a `,` before `{word[0]}:`, or put the whole value in quotes" if word else _QUOTE
     still_open = f"the `{opening}` in line {opened} is still open; a value with any of `,[]{{}}` in it must be quoted"
     unclosed = SyntaxHint(at, f"`,` or `{'}' if opening == '{' else ']'}` is missing here", still_open)
-    columns = _columns(source, line)
-    indentation_message = f"the indentation of this line (column {column}) matches no line above"
-    indented = SyntaxHint(
-        at,
-        indentation_message,
-        f"start the line in column {' or '.join(map(str, columns))}; {_INDENT}" if columns else _INDENT,
-    )
+    columns: list[int] = []  # in which the line may start, innermost first: those of the keys in the lines above it
+    for number in range(line - 1, 0, -1):
+        key = _KEY.match(source.line(number))
+        if source.line(number).startswith("---") or 1 in columns:
+            break
+        if key and (not columns or key.end() + 1 < columns[-1]):
+            columns.append(key.end() + 1)
+    message = f"the indentation of this line (column {column}) matches no line above"
+    start_hint = f"start the line in column {' or '.join(map(str, columns))}; {_INDENT}" if columns else _INDENT
+    indented = SyntaxHint(at, message, start_hint)
     more = SyntaxHint(at, "unexpected text after the value of the key")
     escape = f"`{source.text[at : at + 2]}` is not an escape in YAML"
     return {
@@ -108,27 +111,10 @@ def _hints_by_reason(source: Source, at: int, context: int) -> dict[str, SyntaxH
     }
 
 
-def _columns(source: Source, line: int) -> list[int]:
-    """Return the columns in which a line may start, innermost first. They are columns of keys in the lines above it."""
-    columns: list[int] = []
-    for number in range(line - 1, 0, -1):
-        text = source.line(number)
-        if text.startswith("---"):
-            break
-        start = _KEY.match(text)
-        column = start.end() + 1 if start else 0
-        if column and (not columns or column < columns[-1]):
-            columns.append(column)
-        if column == 1:
-            break
-    return columns
-
-
 def _unfinished_value(source: Source, offset: int, at: int, last_event: ScalarEvent) -> SyntaxHint | None:
     """Return the explanation if the last value before the error spans several lines by mistake, or else None."""
-    start, end = (
-        mark.index + offset if mark is not None else at for mark in (last_event.start_mark, last_event.end_mark)
-    )
+    marks = (last_event.start_mark, last_event.end_mark)
+    start, end = (mark.index + offset if mark is not None else at for mark in marks)
     (line, column), end_line, error_line = source.position(start), source.position(end)[0], source.position(at)[0]
     if line == end_line:
         return None

@@ -1,12 +1,15 @@
 """Parses YAML into nodes with exact positions, which are built directly from libyaml's events.
 
 This module defines which YAML the language accepts: anchors, aliases, tags, duplicate keys and second documents are not
-allowed, and size and depth are limited. It does not interpret keys.
+allowed, and size and depth are limited. Values follow the core schema of YAML 1.2: `on`, `no`, dates and `22:22` are
+text. The module does not interpret keys.
 """
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Iterator
 from functools import partial
 from typing import Any, Final
 
@@ -24,8 +27,7 @@ from yaml.events import (
 )
 
 from skillrun.syntax.diagnostics import ParsingStopped, Problems
-from skillrun.syntax.scalars import is_numeral, plain_value, scalar_runs
-from skillrun.syntax.source import MAX_BYTES, Mapping, MappingEntry, Node, Scalar, Sequence, Source, Span, Text
+from skillrun.syntax.source import MAX_BYTES, Mapping, MappingEntry, Node, Runs, Scalar, Sequence, Source, Span, Text
 from skillrun.syntax.syntax_hints import SyntaxHint, explain_error, unquoted_value
 
 MAX_DEPTH: Final = 40
@@ -33,6 +35,22 @@ MAX_NODES: Final = 150_000  # per text: values, and the starts and ends of lists
 _CUT: Final = re.compile(r"[ \t]+(#(?!TODO|FIXME|XXX)\w{1,20})")
 _QUOTE: Final = "put the whole value in quotes, or add a space after the `#` of a comment"
 _FORBIDDEN: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
+
+_WORDS: Final[dict[str, bool | None]] = {
+    **dict.fromkeys(("", "~", "null", "Null", "NULL")),
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+}
+_LONGEST_WORD: Final = 5
+_NUMBER_START: Final = frozenset("+-.0123456789")
+_LONGEST_NUMBER: Final = 400
+_INTEGER: Final = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
+_FLOAT: Final = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
+
+_WORD: Final = re.compile(r"[^ \t\n]+")
+_FOLD: Final = r"[ \t]++(?:\n[ \t\n]*+)?|\n[ \t\n]*+"
+_SINGLE_QUOTED: Final = re.compile(rf"''|{_FOLD}")
+_DOUBLE_QUOTED: Final = re.compile(rf"\\(?:\n[ \t\n]*+|x..|u.{{4}}|U.{{8}}|.)|{_FOLD}")
 
 
 def parse_yaml(source: Source, start: int, end: int, problems: Problems) -> Node | None:
@@ -84,13 +102,9 @@ class _Builder:
                 kind = type(event)
                 parts += 1
                 if parts > MAX_NODES:
+                    message = f"the YAML has more than {MAX_NODES:,} values"
                     start = event.start_mark.index + self.offset
-                    self.report(
-                        start,
-                        "too-large",
-                        f"the YAML has more than {MAX_NODES:,} values",
-                        "split it into several files",
-                    )
+                    self.report(start, "too-large", message, "split it into several files")
                     raise ParsingStopped
                 if kind is ScalarEvent:
                     node: Node = self.scalar(event)
@@ -129,6 +143,7 @@ class _Builder:
         value: str = event.value
         style: str = event.style
         start = self.begin(event)
+        end: int = event.end_mark.index + self.offset
         span = Span(self.source, start)
         if not style:
             meaning = plain_value(value)
@@ -138,23 +153,17 @@ class _Builder:
                 message = f"the number `{value[:20]}{'…' if len(value) > 20 else ''}` is too large"
                 self.report(start, "number", message, "put the value in quotes if it is text")
             if value[-1:] in {'"', "'"} and value.count(value[-1]) == 1 and not value.endswith("s'"):
+                message = "this value has no quote at the start that matches the quote at the end"
                 hint = "add an opening quote, or put the whole value in the other kind of quotes"
-                self.report(
-                    start, "quote", "this value has no quote at the start that matches the quote at the end", hint
-                )
-            self.check_comment(event.end_mark.index + self.offset, value)
-        end: int = event.end_mark.index + self.offset
+                self.report(start, "quote", message, hint)
+            if " " in value and (cut := _CUT.match(self.source.text, end)):  # such as `Fix issue #12 first`
+                message = f"`{cut[1]}` starts a comment here, so the value ends before it"
+                self.problems.report(Span(self.source, cut.start(1)), "comment", message, _QUOTE, "warning")
         quote = 1 if style in {"'", '"'} else 0
         if end - start - 2 * quote == len(value) and style not in {"|", ">"}:  # neither escapes nor folded lines
             return Scalar(value, Text(value, self.source, ((0, start + quote),)), span)
         runs = partial(scalar_runs, self.source.text, start, end, style, value)
         return Scalar(value, Text(value, self.source, runs), span)
-
-    def check_comment(self, end: int, value: str) -> None:
-        """Warn of a `#` that turns the rest of a text into a comment, such as `#12` in `Fix issue #12 first`."""
-        if " " in value and (match := _CUT.match(self.source.text, end)):
-            message = f"`{match[1]}` starts a comment here, so the value ends before it"
-            self.problems.report(Span(self.source, match.start(1)), "comment", message, _QUOTE, "warning")
 
     def start(self, event: Any, is_mapping: bool) -> None:
         start = self.begin(event)
@@ -195,13 +204,11 @@ class _Builder:
         """Add a finished node to the list or mapping that contains it."""
         if parent.entries is None:
             parent.items.append(node)
-        elif parent.key is None:
+            return
+        if parent.key is None:
             parent.key = node
-        else:
-            key, parent.key = parent.key, None
-            self.add_entry(parent.entries, key, node)
-
-    def add_entry(self, entries: dict[str, MappingEntry], key: Node, value: Node) -> None:
+            return
+        key, parent.key = parent.key, None
         offset = key.span.offset
         if not isinstance(key, Scalar):
             self.report(offset, "key", "a list or a mapping cannot be a key", "put the key in quotes")
@@ -209,15 +216,65 @@ class _Builder:
             self.report(offset, "key", "the key before the colon is missing")
         elif not isinstance(key.value, str):
             self.report(offset, "key", f"the key `{key.value}` is not text", "put it in quotes")
-        elif key.value in entries:
-            first = entries[key.value].key.span
+        elif key.value in parent.entries:
+            first = parent.entries[key.value].key.span
             message, hint = f"the key `{key.value}` is given twice", f"it is first given on line {first.line}"
-            self.problems.report(Span(self.source, offset), "duplicate-key", message, hint, elsewhere=first)
+            self.problems.report(key.span, "duplicate-key", message, hint, elsewhere=first)
         else:
-            entries[key.value] = MappingEntry(key, value)
+            parent.entries[key.value] = MappingEntry(key, node)
 
     def report_syntax_hint(self, hint: SyntaxHint) -> None:
         self.report(hint.offset, hint.code, hint.message, hint.hint)
 
     def report(self, offset: int, code: str, message: str, hint: str = "") -> None:
         self.problems.report(Span(self.source, offset), code, message, hint)
+
+
+def plain_value(written: str) -> str | int | float | bool | None:
+    """Return the value of an unquoted scalar."""
+    if len(written) <= _LONGEST_WORD and written in _WORDS:
+        return _WORDS[written]
+    if written[0] in _NUMBER_START and len(written) <= _LONGEST_NUMBER:
+        if _INTEGER.fullmatch(written):
+            return int(written, 0) if written[1:2] in {"o", "x"} else int(written)
+        if _FLOAT.fullmatch(written) and math.isfinite(value := float(written)):
+            return value
+    return written
+
+
+def is_numeral(written: str) -> bool:
+    """Whether an unquoted scalar is written as a number, even one that is too large."""
+    return written[0] in _NUMBER_START and bool(_INTEGER.fullmatch(written) or _FLOAT.fullmatch(written))
+
+
+def scalar_runs(file: str, start: int, end: int, style: str, value: str) -> Runs:
+    """Return the runs of a scalar between two offsets of the file.
+
+    `style` is the first character of a quoted or block scalar, and "" for a plain scalar.
+    """
+    if style in ("'", '"'):
+        return tuple(_quoted_runs(file, start + 1, end - 1, _SINGLE_QUOTED if style == "'" else _DOUBLE_QUOTED))
+    if style:
+        start = file.find("\n", start, end) + 1 or end
+    # a plain, literal or folded scalar only differs from the file in its white space
+    words = zip(_WORD.finditer(value), _WORD.finditer(file, start, end), strict=False)
+    return ((0, start), *((word.start(), written.start()) for word, written in words))
+
+
+def _quoted_runs(file: str, start: int, end: int, special: re.Pattern[str]) -> Iterator[tuple[int, int]]:
+    """Yield the runs of a quoted scalar, in which the length of an escape or a folded line end may change."""
+    yield 0, start
+    length = 0
+    place = start
+    for match in special.finditer(file, start, end):
+        length += match.start() - place
+        yield length, match.start()
+        written, breaks = match[0], match[0].count("\n")
+        if written.startswith("\\"):
+            length += breaks - 1 if breaks else 1
+        elif breaks:
+            length += max(1, breaks - 1)
+        else:
+            length += 1 if written == "''" else len(written)
+        place = match.end()
+        yield length, place

@@ -23,7 +23,7 @@ from skillrun.store.local.local_files import LocalFiles, open_run_data
 from skillrun.store.local.transcript import LocalTranscript
 from skillrun.store.state import State
 from skillrun.store.summaries import Summary
-from skillrun.syntax.sanitizing import sanitize
+from skillrun.syntax.diagnostics import sanitize
 
 SPECIAL_CODES = [
     *range(0x300),

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillrun.structured_output.trailing_record import _find_block, append_record, find_last_block, split_record
-from skillrun.syntax.sanitizing import sanitize
+from skillrun.syntax.diagnostics import sanitize
 from skillrun.types.schemas import Shape
 from skillrun.types.skeletons import notes, skeleton
 from tests.unit.types.test_picoschema import schema

@@ -171,7 +171,7 @@ def test_no_valid_item_is_lost_among_prose(parts: list[tuple[str, list[dict[str,
 
 
 def _valid(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    from skillrun.syntax.sanitizing import sanitize
+    from skillrun.syntax.diagnostics import sanitize
 
     return [item for item in sanitize(items) if item["text"]]
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillrun.syntax.sanitizing import sanitize
+from skillrun.syntax.diagnostics import sanitize
 
 ANY = st.text(alphabet=st.characters(codec=None) | st.sampled_from("\ud83d\ude00\udfff\r\n\x1b[]\x07\u2028\u202e"))
 

@@ -29,8 +29,7 @@ from skillrun.store.event_lines import utc_timestamp
 from skillrun.store.files import sha256_of
 from skillrun.store.journal import JournalEntry
 from skillrun.store.journal_bodies import AnswerBody, FormBody
-from skillrun.syntax.diagnostics import SkillrunError
-from skillrun.syntax.sanitizing import sanitize
+from skillrun.syntax.diagnostics import SkillrunError, sanitize
 from skillrun.syntax.source import MAX_BYTES
 from skillrun.types.schemas import quote_value
 

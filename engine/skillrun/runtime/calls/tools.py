@@ -27,8 +27,7 @@ from skillrun.runtime.frame import Frame, SeatedMember
 from skillrun.runtime.prompts.context import MIN_REPLY_TOKENS
 from skillrun.runtime.run import PhaseRun, Run
 from skillrun.scoring.compaction import KINDS, clip, estimate_tokens
-from skillrun.syntax.diagnostics import SkillrunError, UsageError
-from skillrun.syntax.sanitizing import sanitize
+from skillrun.syntax.diagnostics import SkillrunError, UsageError, sanitize
 from skillrun.templates.functions import wrap_untrusted_text
 from skillrun.types.schemas import quote_value
 

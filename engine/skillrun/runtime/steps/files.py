@@ -40,8 +40,7 @@ from skillrun.store.artifacts import WriteOutcome, variant_names
 from skillrun.store.files import sha256_of
 from skillrun.store.frontmatter import from_frontmatter, to_frontmatter
 from skillrun.store.journal_bodies import ToolBody
-from skillrun.syntax.diagnostics import SkillrunError
-from skillrun.syntax.sanitizing import sanitize
+from skillrun.syntax.diagnostics import SkillrunError, sanitize
 from skillrun.templates.values import Absent
 from skillrun.types.schemas import Shape, quote_value
 
