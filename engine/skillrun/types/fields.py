@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from collections.abc import Mapping as AbstractMapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any, Final
 
 from skillrun.syntax.diagnostics import Problems, allowed_hint, did_you_mean
@@ -182,9 +183,8 @@ def _parse_field_type(key: KeyNotation, node: Node, problems: Problems) -> Type 
     elif shape:
         spec = parse_shape(shape, problems)
         if spec is not None and spec.is_task:
-            problems.report(
-                shape.span, "shape", "only a step of a protocol can use `task`", "list the fields of the record"
-            )
+            message = "only a step of a protocol can use `task`"
+            problems.report(shape.span, "shape", message, "list the fields of the record")
         return spec.type if spec is not None and not spec.is_task else None
     elif kind:
         return _parse_named_type(key, kind, node.get("values"), problems)
@@ -271,26 +271,19 @@ def _choice(choices: list[Any] | None, value: Any) -> tuple[Any, str]:
 
 
 def _number(type_: Type, value: Any) -> tuple[float | None, str]:
-    number = _read_number(value, type_.form)
+    number = value
+    if isinstance(value, str):
+        for convert in (int, float):
+            with suppress(ValueError):
+                number = convert(value)
+                break
+    is_whole = isinstance(number, int) and not isinstance(number, bool)
+    is_finite = isinstance(number, float) and math.isfinite(number)
     least, most = type_.bounds or (-math.inf, math.inf)
-    if number is not None and least <= number <= most:
+    if (is_whole or (is_finite and type_.form != "integer")) and least <= number <= most:
         return number, ""
     wanted = "a whole number" if type_.form == "integer" else "a number"
     return None, f"expected {wanted}" if type_.bounds is None else f"expected {wanted} from {least} to {most}"
-
-
-def _read_number(value: Any, form: str) -> float | None:
-    if isinstance(value, str):
-        try:
-            value = int(value)
-        except ValueError:
-            try:
-                value = float(value)
-            except ValueError:
-                return None
-    if isinstance(value, float):
-        return value if form != "integer" and math.isfinite(value) else None
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 class MemberError(ValueError):
@@ -314,16 +307,10 @@ class Member:
 
 def parse_member(written: Any) -> Member:
     """Parse a member, written as `role:variant@model`. Variant and model are optional. Raises MemberError."""
-    member = _member(written) if isinstance(written, str) else None
-    if member is None:
+    match = MEMBER.fullmatch(written.strip()) if isinstance(written, str) else None
+    if match is None:
         raise MemberError(f"`{written}` is not a valid member")
-    return member
-
-
-@lru_cache(maxsize=256)  # called before every model call
-def _member(written: str) -> Member | None:
-    match = MEMBER.fullmatch(written.strip())
-    return Member(**match.groupdict()) if match is not None else None
+    return Member(**match.groupdict())
 
 
 def resolve_inputs(
@@ -337,15 +324,11 @@ def resolve_inputs(
     warnings: list[str] = []
     for field in fields:
         names_in_scope = {**names, "inputs": names.get("inputs", values)}
-        if field.name in given:
-            value = given[field.name]
-        elif field.default is not None:
+        value = given.get(field.name)
+        if field.name not in given and field.default is not None:
             value = field.default.evaluate(names_in_scope)
-        elif field.required:
+        elif field.name not in given and field.required:
             errors.append(f"`{field.name}` is missing")
-            continue
-        else:
-            continue
         if isinstance(value, Absent) or value is None:
             continue
         coerced = coerce(field, keep_declared_keys(field, value), names_in_scope)
@@ -371,15 +354,9 @@ def apply_fallbacks(fields: Iterable[Field], values: dict[str, Any], names: Abst
 
 def keep_declared_keys(field: Field, value: Any) -> Any:
     """Return a record, or a list of records, with only the keys that the field's shape declares."""
-    properties = list(field.item.fields)
-    if not properties:
-        return value
+    properties = field.item.fields
     if isinstance(value, list):
-        return [_keep_keys(item, properties) for item in value]
-    return _keep_keys(value, properties)
-
-
-def _keep_keys(value: Any, properties: Collection[str]) -> Any:
-    if not isinstance(value, AbstractMapping):
+        return [keep_declared_keys(replace(field, type=field.item), item) for item in value]
+    if not properties or not isinstance(value, AbstractMapping):
         return value
     return {key: member for key, member in value.items() if key in properties and member is not None}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from skillrun.scoring import patterns
@@ -20,7 +20,6 @@ from skillrun.types.types import (
     NUMBER,
     TEXT,
     WORDS,
-    Lazy,
     Names,
     Path,
     Type,
@@ -66,22 +65,19 @@ def to_json_schema(type_: Type, names: Names | None) -> dict[str, Any]:
 
 def enum_values(type_: Type, names: Names | None) -> list[Any] | None:
     """Return the values of an enum. Without `names`, return None if they come from templates. Raises RenderError."""
-    if type_.choices is not None:
-        return _render_choices(type_.choices, names) if names is not None else None
-    values = type_.values or ()
-    if names is None and any(isinstance(each, Template) for each in values):
+    if (choices := type_.choices) is None:
+        values = type_.values or ()
+        if names is None and any(isinstance(each, Template) for each in values):
+            return None
+        return [each.render_text(names or {}) if isinstance(each, Template) else each for each in values]
+    if names is None:
         return None
-    return [each.render_text(names or {}) if isinstance(each, Template) else each for each in values]
-
-
-def _render_choices(choices: Lazy, names: Names) -> list[Any]:
-    """Render the template for the values of an enum: a list, or a mapping with them as keys. Raises RenderError."""
-    result = choices.render(names)
-    values = list(result) if isinstance(result, list | tuple | Mapping) else []
-    if not values or not all(isinstance(each, str | int | float) for each in values):
+    result = choices.render(names)  # a list, or a mapping with the values as keys
+    rendered = list(result) if isinstance(result, list | tuple | Mapping) else []
+    if not rendered or not all(isinstance(each, str | int | float) for each in rendered):
         fault = TemplateError("the template yields no values to choose from", "it must yield a list")
         raise RenderError.at(choices.text.at(0), fault)
-    return list(dict.fromkeys(values))
+    return list(dict.fromkeys(rendered))
 
 
 def _rules(type_: Type, names: Names | None) -> dict[str, Any]:
@@ -113,6 +109,7 @@ def _between(least: str, limits: tuple[float, float] | None, most: str) -> dict[
 
 
 MAX_RULES: Final = 5_000  # per schema, counted after its `$ref`s are resolved
+NOT_RULES: Final = ("$defs", "definitions", "enum", "const", "default", "examples")
 LARGEST: Final = {"minLength": 100_000, "minItems": 1_000, "minProperties": 1_000}
 
 
@@ -126,72 +123,58 @@ def parse_json_schema(schema: Any) -> Shape:
     try:
         Draft202012Validator.check_schema(schema)
     except SchemaError as error:
-        place = format_path(error.absolute_path)
-        raise SkillrunError(
-            f"this is not a valid JSON Schema: {f'`{place}`: ' if place else ''}{error.message}"
-        ) from None
+        place = f"`{format_path(error.absolute_path)}`: " if error.absolute_path else ""
+        raise SkillrunError(f"this is not a valid JSON Schema: {place}{error.message}") from None
     for reference in re.findall(r'"\$ref": "([^"]*)"', json.dumps(schema)):
         if resolve_reference(schema, reference) is None:
             raise SkillrunError(f"`$ref` is {quote_value(reference)}, which does not exist in this schema")
-    if _count_rules(schema, schema, ()) > MAX_RULES:
-        raise SkillrunError(
-            f"this schema cannot be used: with its `$ref`s resolved, it has more than {MAX_RULES:,} rules"
-        )
+    _check_rules(schema)
     try:
         sample(schema, "")
     except RecursionError:
         raise SkillrunError("this schema cannot be used: every valid value is infinitely deep") from None
-    for pattern in _patterns(schema):
-        if reason := patterns.rejection_reason(pattern):
-            raise SkillrunError(f"this schema cannot be used: {reason}")
+    _check_patterns(schema)
     return Shape(schema)
 
 
-def _count_rules(rules: Any, root: dict[str, Any], followed: tuple[str, ...]) -> int:
-    """Return the number of rules in a schema. Stop counting at the limit, and follow each `$ref` once per path.
+def _check_rules(schema: dict[str, Any]) -> None:
+    """Check the size of a schema, following each `$ref` once per path.
 
-    Raises SkillrunError for a dynamic reference, and for a minimum that is larger than a reply can be.
+    Raises SkillrunError for too many rules, a dynamic reference, and a minimum that is larger than a reply can be.
     """
-    if isinstance(rules, list):
-        return _sum(_count_rules(part, root, followed) for part in rules)
-    if not isinstance(rules, dict):
-        return 1
-    if "$dynamicRef" in rules or "$recursiveRef" in rules:
-        raise SkillrunError("this schema cannot be used: `$dynamicRef` is not supported; use `$ref`")
-    for key, most in LARGEST.items():
-        if isinstance(rules.get(key), int) and rules[key] > most:
-            raise SkillrunError(
-                f"this schema cannot be used: `{key}` is {rules[key]}, which is more than the maximum of {most:,}"
-            )
-    inner = [
-        value
-        for key, value in rules.items()
-        if key not in ("$defs", "definitions", "enum", "const", "default", "examples")
-    ]
-    total = 1 + _sum(_count_rules(part, root, followed) for part in inner)
-    reference = rules.get("$ref")
-    if isinstance(reference, str) and reference not in followed:
-        total += _count_rules(resolve_reference(root, reference), root, (*followed, reference))
-    return total
+    count = 0
+    waiting: list[tuple[Any, tuple[str, ...]]] = [(schema, ())]
+    while waiting:
+        rules, followed = waiting.pop()
+        if isinstance(rules, list):
+            waiting += [(part, followed) for part in reversed(rules)]
+            continue
+        count += 1
+        if count > MAX_RULES:
+            message = f"with its `$ref`s resolved, it has more than {MAX_RULES:,} rules"
+            raise SkillrunError(f"this schema cannot be used: {message}")
+        if not isinstance(rules, dict):
+            continue
+        if "$dynamicRef" in rules or "$recursiveRef" in rules:
+            raise SkillrunError("this schema cannot be used: `$dynamicRef` is not supported; use `$ref`")
+        for key, most in LARGEST.items():
+            if isinstance(rules.get(key), int) and rules[key] > most:
+                message = f"`{key}` is {rules[key]}, which is more than the maximum of {most:,}"
+                raise SkillrunError(f"this schema cannot be used: {message}")
+        reference = rules.get("$ref")
+        if isinstance(reference, str) and reference not in followed:
+            waiting.append((resolve_reference(schema, reference), (*followed, reference)))
+        waiting += [(part, followed) for key, part in reversed(rules.items()) if key not in NOT_RULES]
 
 
-def _sum(sizes: Iterable[int]) -> int:
-    """Return the sum of the sizes. Stop adding once the sum exceeds MAX_RULES."""
-    total = 0
-    for size in sizes:
-        total += size
-        if total > MAX_RULES:
-            break
-    return total
-
-
-def _patterns(schema: Any) -> Iterator[str]:
-    """Yield every pattern of a schema. Raises SkillrunError for `patternProperties`, which is not supported."""
+def _check_patterns(schema: Any) -> None:
+    """Raise SkillrunError for an unsupported pattern, and for `patternProperties`."""
     if isinstance(schema, dict):
         if isinstance(schema.get("patternProperties"), dict):
             raise SkillrunError("this schema cannot be used: `patternProperties` is not supported; list the properties")
-        if isinstance(schema.get("pattern"), str):
-            yield schema["pattern"]
+        pattern = schema.get("pattern")
+        if isinstance(pattern, str) and (reason := patterns.rejection_reason(pattern)):
+            raise SkillrunError(f"this schema cannot be used: {reason}")
     inner = schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ()
     for part in inner:
-        yield from _patterns(part)
+        _check_patterns(part)

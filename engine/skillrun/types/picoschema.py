@@ -48,12 +48,8 @@ _RANGE: Final = re.compile(r"(?P<lower>-?\d+(?:\.\d+)?)\s*\.\.\s*(?P<upper>-?\d+
 
 def find_templates(type_: Type) -> Iterator[Template]:
     """Yield the templates inside a type, without constant descriptions."""
-    candidates = (
-        type_.choices,
-        *(type_.values or ()),
-        type_.about if type_.about and not type_.about.is_constant else None,
-    )
-    yield from (each for each in candidates if isinstance(each, Template))
+    about = type_.about if type_.about and not type_.about.is_constant else None
+    yield from (each for each in (type_.choices, *(type_.values or ()), about) if isinstance(each, Template))
     for inner in (*type_.fields.values(), *([type_.item] if type_.item is not None else [])):
         yield from find_templates(inner)
 
@@ -149,39 +145,36 @@ def read_type(text: Text, types: tuple[str, ...], problems: Problems, more: str 
     assert match is not None, "the pattern matches every text"
     kind = match["type"]
     if kind not in types:
-        hint = (
-            f"write `name({kind}): …`" if kind in FORMS else did_you_mean(kind, types) or f"{allowed_hint(types)}{more}"
-        )
+        hint = did_you_mean(kind, types) or f"{allowed_hint(types)}{more}"
+        if kind in FORMS:
+            hint = f"write `name({kind}): …`"
         problems.report(text.at(match.start("type")), "unknown-type", f"unknown type `{kind}`", hint)
         return None
     description = _description(text, match, problems)
-    if description is not None and kind in ("integer", "number") and not match["range"]:
-        _warn_of_range(text.at(match.start("description")), kind, match["description"], problems)
     if not match["range"]:
+        limits = _RANGE.match(match["description"].strip()) if description is not None else None
+        if limits is not None and kind in ("integer", "number"):  # the range is only a description for the model
+            span, message = text.at(match.start("description")), f"`{limits[0]}` is a description here, not a range"
+            hint = f"write `{kind} {limits[0]}`, without the comma"
+            problems.report(span, "range", message, hint, "warning")
         return TYPES[kind]._replace(about=description)
+    span = text.at(match.start("range"))
     if kind == "string" and _RANGE.fullmatch(match["range"].strip()):
-        length = _length(match["range"].strip(), kind, text.at(match.start("range")), problems)
+        length = _length(match["range"].strip(), kind, span, problems)
         return TEXT._replace(length=length, about=description) if length is not None else None
     limits = _RANGE.fullmatch(match["range"])
     is_fraction = "." in (limits["lower"] + limits["upper"] if limits else "")
     if limits is None or kind not in ("integer", "number") or (kind == "integer" and is_fraction):
         hint = "write `integer 0..100`, `number 0..0.5` or `string 1..200`; put a description after a comma"
         message = f"`{match['range']}` is not a valid range of `{kind}`"
-        problems.report(text.at(match.start("range")), "range", message, hint)
+        problems.report(span, "range", message, hint)
         return None
     lower, upper = (float(each) if "." in each else int(each) for each in limits.groups())
     if lower > upper:
         hint = Suggestion.of(limits[0], f"{limits['upper']}..{limits['lower']}")
-        problems.report(text.at(match.start("range")), "range", f"the range `{match['range']}` is empty", hint)
+        problems.report(span, "range", f"the range `{match['range']}` is empty", hint)
         return None
     return TYPES[kind]._replace(bounds=(lower, upper), about=description)
-
-
-def _warn_of_range(span: Span, kind: str, description: str, problems: Problems) -> None:
-    """Warn of a range that is written after the comma, where it is only a description for the model."""
-    if limits := _RANGE.match(description.strip()):
-        message = f"`{limits[0]}` is a description here, not a range"
-        problems.report(span, "range", message, f"write `{kind} {limits[0]}`, without the comma", "warning")
 
 
 def read_choices(node: Node, problems: Problems) -> Type | None:
@@ -248,7 +241,12 @@ def _value(key: KeyNotation, node: Node, problems: Problems) -> Type | None:
     type_: Type | None = None
     if isinstance(node, Mapping):
         type_ = _record(node, problems)
-        _warn_of_type_field(key, node, problems)
+        field = node.get("type") if len(node.entries) == 1 else None
+        if isinstance(field, Scalar) and field.value in SCALARS:  # a text in JSON Schema and in workflow inputs
+            written = f"{key.name}({key.form})" if key.form == "array" else key.name
+            hint = f"write `{written}: {field.value}`; if a record is meant, describe its field: "
+            hint += f'`type: "{field.value}, …"`'
+            problems.report(node.span, "shape", f"`{key.name}` is a record with a field `type`", hint, "warning")
     elif key.form == "object" or not isinstance(node, Scalar) or node.text is None:
         hint = "write `name: string`, `name: {…}`, or `name(enum): [A, B]`"
         problems.report(node.span, "shape", f"this is not a valid type for `{key.name}`", hint)
@@ -257,17 +255,6 @@ def _value(key: KeyNotation, node: Node, problems: Problems) -> Type | None:
     if type_ and key.form == "array":
         return list_of(type_)._replace(length=key.length, about=key.description)
     return type_._replace(about=key.description) if type_ and key.description else type_
-
-
-def _warn_of_type_field(key: KeyNotation, node: Mapping, problems: Problems) -> None:
-    """Warn of `{type: string}`. It is a record in a shape, but a text in JSON Schema and in workflow inputs."""
-    field = node.entries.get("type")
-    kind = field.value.value if field is not None and isinstance(field.value, Scalar) else None
-    if kind not in SCALARS or len(node.entries) > 1:
-        return
-    written = f"{key.name}({key.form})" if key.form == "array" else key.name
-    hint = f'write `{written}: {kind}`; if a record is meant, describe its field: `type: "{kind}, …"`'
-    problems.report(node.span, "shape", f"`{key.name}` is a record with a field `type`", hint, "warning")
 
 
 def _description(text: Text, match: re.Match[str], problems: Problems) -> Template | None:

@@ -132,21 +132,14 @@ def _build_check(annotation: Any) -> ValueCheck:
         check = _build_check(parts[1])
         return lambda value: isinstance(value, dict) and all(map(check, value.values()))
     if is_dataclass(annotation) or is_typeddict(annotation):
-        return _build_record_check(annotation)
-    raise TypeError(f"{annotation} is not supported as a type of a record field")
-
-
-def _build_record_check(record: type) -> ValueCheck:
-    checks, needed, others = field_checks(record), required_fields(record), not forbids_extra_keys(record)
-
-    def check(data: object) -> bool:
-        return (
+        checks, needed = field_checks(annotation), required_fields(annotation)
+        others = not forbids_extra_keys(annotation)
+        return lambda data: (
             isinstance(data, dict)
             and needed <= data.keys()
             and all(checks[key](value) if key in checks else others for key, value in data.items())
         )
-
-    return check
+    raise TypeError(f"{annotation} is not supported as a type of a record field")
 
 
 def _describe_type(annotation: Any) -> str:

@@ -15,14 +15,8 @@ _SPAN: Final = 100
 _SUBJECTS: Final = ("The request", "A caller", "The first step", "Every record", "This design", "The person", "A test")
 _VERBS: Final = ("needs", "keeps", "names", "leaves out", "depends on", "settles", "repeats")
 _OBJECTS: Final = (
-    "a clear owner",
-    "one open question",
-    "the old limit",
-    "its own file",
-    "a second look",
-    "less",
-    "time",
-)
+    "a clear owner", "one open question", "the old limit", "its own file", "a second look", "less", "time",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -93,9 +87,6 @@ class _Sampler:
                 return bool(_number(place, 2))
             case "null":
                 return None
-        return self._text(schema, place)
-
-    def _text(self, schema: Mapping[str, Any], place: str) -> str:
         count = 1 + _number(f"{place}~", self.bounds.sentences)
         text = " ".join([_sentence(place), *(_sentence(f"{place}~{n}") for n in range(1, count))])
         while len(text) < schema.get("minLength", 0):

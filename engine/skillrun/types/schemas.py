@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from skillrun.scoring import patterns
 from skillrun.syntax.diagnostics import allowed_hint, did_you_mean
-from skillrun.types.placeholders import find_placeholders
+from skillrun.types.forms import find_placeholders
 
 if TYPE_CHECKING:
     from jsonschema.protocols import Validator
@@ -72,9 +72,7 @@ class Shape:
 
     def check_reply(self, value: Any) -> list[ShapeError]:
         """Return all errors in the value of a model's reply. A text that repeats the requested form is an error too."""
-        repeated = (
-            ShapeError(format_path(path), self._placeholder_message(value, path)) for path in self._placeholders(value)
-        )
+        repeated = (ShapeError(format_path(path), message) for path, message in self._placeholders(value))
         return [*self.check(value), *repeated]
 
     def normalize(self, value: Any) -> Any:
@@ -94,11 +92,8 @@ class Shape:
         value, dropped = deepcopy(value), list[DroppedValue]()
         while invalid_parts := self._find_invalid_parts(value):
             for (*parent_path, place), reasons in invalid_parts.items():
-                parent = reduce(getitem, parent_path, value)
-                text = json.dumps(parent[place], ensure_ascii=False)
-                dropped.append(
-                    DroppedValue(format_path([*parent_path, place]), "; ".join(dict.fromkeys(reasons)), text)
-                )
+                parent, reason = reduce(getitem, parent_path, value), "; ".join(dict.fromkeys(reasons))
+                dropped.append(_drop((*parent_path, place), reason, parent[place]))
                 del parent[place]
         return value, dropped[::-1]
 
@@ -125,11 +120,10 @@ class Shape:
         made: Validator = _validators()(self.schema, registry=Registry())  # an empty registry never fetches schemas
         return made
 
-    def _placeholders(self, value: Any) -> Iterator[tuple[str | int, ...]]:
-        return find_placeholders(value, self.schema, lambda rules: _resolve_rules(rules, self.schema))
-
-    def _placeholder_message(self, value: Any, path: tuple[str | int, ...]) -> str:
-        return f"{quote_value(reduce(getitem, path, value))} repeats the form instead of filling it in"
+    def _placeholders(self, value: Any) -> Iterator[tuple[tuple[str | int, ...], str]]:
+        """Yield the path and the error message of each text that repeats the form."""
+        for path in find_placeholders(value, self.schema, lambda rules: _resolve_rules(rules, self.schema)):
+            yield path, f"{quote_value(reduce(getitem, path, value))} repeats the form instead of filling it in"
 
     def _find_invalid_parts(self, value: Any) -> dict[tuple[Any, ...], list[str]]:
         """Return the parts to drop: the reasons for each part, keyed by the part's path.
@@ -149,9 +143,9 @@ class Shape:
                 places.update({(*path, name): [why] for name, why in zip(extra, reasons, strict=True)})
             elif place := self._removable_path(path):
                 places.setdefault(place, []).extend(reasons)
-        for path in self._placeholders(value):
+        for path, message in self._placeholders(value):
             if place := self._removable_path(path):
-                places.setdefault(place, []).append(self._placeholder_message(value, path))
+                places.setdefault(place, []).append(message)
         outermost = [path for path in places if not any(path[:n] in places for n in range(1, len(path)))]
         order = sorted(outermost, key=lambda p: (len(p), p[-1] if isinstance(p[-1], int) else -1), reverse=True)
         return {path: places[path] for path in order}
@@ -240,13 +234,13 @@ def _trim_lists(
     if not isinstance(value, list):
         return value
     most = known.get("maxItems", len(value))
-    for at, each in enumerate(value[most:], most):
-        dropped.append(
-            DroppedValue(
-                format_path((*path, at)), f"at most {most} items are allowed", json.dumps(each, ensure_ascii=False)
-            )
-        )
+    reason = f"at most {most} items are allowed"
+    dropped += [_drop((*path, at), reason, each) for at, each in enumerate(value[most:], most)]
     return [_trim_lists(each, known.get("items"), root, (*path, at), dropped) for at, each in enumerate(value[:most])]
+
+
+def _drop(path: tuple[Any, ...], reason: str, value: Any) -> DroppedValue:
+    return DroppedValue(format_path(path), reason, json.dumps(value, ensure_ascii=False))
 
 
 def _describe_error(error: Any) -> Iterator[ShapeError]:
@@ -262,9 +256,8 @@ def _describe_error(error: Any) -> Iterator[ShapeError]:
             known = list(error.schema.get("properties", {}))
             for extra in (each for each in given if each not in known):
                 hint = did_you_mean(extra, known) or allowed_hint(known)
-                yield ShapeError(
-                    f"{path}.{extra}".removeprefix("."), f"unknown field `{extra}`; {hint}".removesuffix("; ")
-                )
+                message = f"unknown field `{extra}`; {hint}".removesuffix("; ")
+                yield ShapeError(f"{path}.{extra}".removeprefix("."), message)
         case "type":
             wanted = " or ".join(TYPES[each] for each in ([limit] if isinstance(limit, str) else limit))
             yield ShapeError(path, f"{name} is {quote_value(given)}; expected {wanted}")

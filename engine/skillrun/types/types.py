@@ -173,12 +173,14 @@ def _build_union(types: list[Type], done: dict[tuple[int, ...], Type]) -> Type:
     first = types[0]
     absent = [type_.unless for type_ in types if type_.unless is not None]
     known = all(type_.values is not None for type_ in types)
+    ranges = [type_.bounds for type_ in types if type_.bounds is not None]
+    all_have_ranges = len(ranges) == len(types)
     union = Type(
         unless=NO_FACTS.union(*absent) if absent else None,
         values=distinct(value for type_ in types for value in type_.values or ()) if known else None,
         tunable=any(type_.tunable for type_ in types),
         filled=all(type_.filled for type_ in types),
-        bounds=_enclosing_range(types),
+        bounds=(min(least for least, _ in ranges), max(most for _, most in ranges)) if all_have_ranges else None,
     )
     if any(type_.kind != first.kind for type_ in types):
         return union
@@ -188,31 +190,20 @@ def _build_union(types: list[Type], done: dict[tuple[int, ...], Type]) -> Type:
     return union._replace(kind=first.kind, item=_merge_types(items, done) if items else None)
 
 
-def _enclosing_range(numbers: list[Type]) -> tuple[float, float] | None:
-    """Return the smallest range that contains the ranges of all numbers, or None if a number has no range."""
-    ranges = [type_.bounds for type_ in numbers if type_.bounds is not None]
-    if len(ranges) < len(numbers):
-        return None
-    return min(least for least, _ in ranges), max(most for _, most in ranges)
-
-
 def _merge_fields(records: list[Type], done: dict[tuple[int, ...], Type]) -> dict[str, Type]:
     """Return the merged fields of several records. A field that some of the records lack may be absent."""
-    occurrences_by_name: dict[
-        str, list[tuple[Path, Type]]
-    ] = {}  # for each field name, the label of each record that has the field, and the type of the field there
+    owners_by_field: dict[str, list[Type]] = {}
     for type_ in records:
-        for name, field in type_.fields.items():
-            occurrences_by_name.setdefault(name, []).append((type_.label, field))
+        for name in type_.fields:
+            owners_by_field.setdefault(name, []).append(type_)
     labels = Counter(type_.label for type_ in records)
     fields = {}
-    for name, occurrences in occurrences_by_name.items():
-        field = _merge_types([type_ for _, type_ in occurrences], done)
-        if len(occurrences) < len(records):
-            label_counts = Counter(label for label, _ in occurrences)
-            field = field.maybe(
-                frozenset(Fact((*label, name)) for label in labels if label_counts[label] < labels[label])
-            )
+    for name, owners in owners_by_field.items():
+        field = _merge_types([type_.fields[name] for type_ in owners], done)
+        if len(owners) < len(records):
+            owner_labels = Counter(type_.label for type_ in owners)
+            lacking = [label for label in labels if owner_labels[label] < labels[label]]
+            field = field.maybe(frozenset(Fact((*label, name)) for label in lacking))
         fields[name] = field
     return fields
 

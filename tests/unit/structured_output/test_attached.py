@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from skillrun.structured_output.trailing_record import _find_block, append_record, find_last_block, split_record
 from skillrun.syntax.diagnostics import sanitize
+from skillrun.types.forms import notes, skeleton
 from skillrun.types.schemas import Shape
-from skillrun.types.skeletons import notes, skeleton
 from tests.unit.types.test_picoschema import schema
 
 SHAPE = Shape(

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from skillrun.structured_output.values import parse_reply
+from skillrun.types.forms import skeleton
 from skillrun.types.samples import sample
 from skillrun.types.schemas import Shape
-from skillrun.types.skeletons import skeleton
 
 pytestmark = pytest.mark.row("N1")
 

@@ -32,8 +32,8 @@ from skillrun.structured_output.trailing_record import (
 from skillrun.structured_output.values import parse_reply
 from skillrun.templates.functions import wrap_untrusted_text
 from skillrun.templates.values import Absent
+from skillrun.types.forms import notes, skeleton
 from skillrun.types.schemas import DroppedValue, Shape, ShapeError, quote_value
-from skillrun.types.skeletons import notes, skeleton
 
 LONGEST_ID: Final = 80
 MOST_NAMED: Final = 8  # points named in a warning
