@@ -25,7 +25,7 @@ from skillrun.definitions.reader import Reader
 from skillrun.definitions.verbs import SUMMARY_KEYS
 from skillrun.syntax.diagnostics import Problems, Suggestion, allowed_hint, did_you_mean, near_miss, suggest
 from skillrun.syntax.document import check_sections
-from skillrun.syntax.source import Document, Section, Span, to_plain
+from skillrun.syntax.source import Document, Span, to_plain
 from skillrun.templates.expressions import Template, compile_string
 
 ACCEPTANCE: Final = "acceptance criteria"
@@ -127,11 +127,11 @@ def _read_procedure(document: Document, name: str, kind: str, problems: Problems
     """Read the common parts of phases and protocols."""
     fields = _read(document, kind, problems)
     check_sections(document, problems)
-    prompts = _prompts(document, fields.get("steps", ()), problems)
+    prompts = _read_prompts(document, fields.get("steps", ()), problems)
     return {**fields, "name": name, "document": document, "prompts": prompts}
 
 
-def _prompts(document: Document, steps: tuple[Step, ...], problems: Problems) -> dict[str, Prompt]:
+def _read_prompts(document: Document, steps: tuple[Step, ...], problems: Problems) -> dict[str, Prompt]:
     """Return the sections that steps use; report missing and unused sections."""
     for step in (inner for top in steps for inner in top.walk()):
         if step.has_section and step.id is None and step.verb != "panel":
@@ -149,15 +149,14 @@ def _prompts(document: Document, steps: tuple[Step, ...], problems: Problems) ->
         if name not in sections and step.verb != "panel":  # whether a panel needs one depends on its protocol
             hint = f"add `## {name}` to the body"
             problems.report(step.value_span("id"), "missing-section", f"`{name}` has no section", hint)
-    used = (_prompt(section, section_steps.get(name), problems) for name, section in sections.items())
-    return {prompt.name: prompt for prompt in used if prompt is not None}
-
-
-def _prompt(section: Section, step: Step | None, problems: Problems) -> Prompt | None:
-    template = compile_string(section.text, problems)
-    if step is not None and step.verb != "write" and not section.text.value.strip():
-        problems.report(section.heading, "empty-section", f"the section `{section.name}` is empty")
-    return Prompt(section.name, section.heading, template) if template is not None else None
+    prompts = {}
+    for name, section in sections.items():
+        template, user = compile_string(section.text, problems), section_steps.get(name)
+        if user is not None and user.verb != "write" and not section.text.value.strip():
+            problems.report(section.heading, "empty-section", f"the section `{name}` is empty")
+        if template is not None:
+            prompts[name] = Prompt(name, section.heading, template)
+    return prompts
 
 
 def parse_bank(document: Document, _name: str, problems: Problems) -> Bank:

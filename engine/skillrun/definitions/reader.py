@@ -6,7 +6,7 @@ Reads one value at a time; `checker` verifies that referenced names exist.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import permutations
 from typing import Any, Final
@@ -39,7 +39,7 @@ from skillrun.syntax.diagnostics import (
 from skillrun.syntax.source import Mapping, Node, Scalar, Sequence, Span, Text, to_plain
 from skillrun.templates.expressions import Template, Value, compile_condition, compile_value
 from skillrun.templates.vocabulary import CONTEXT_FUNCTIONS, FUNCTIONS
-from skillrun.types.fields import Field, parse_fields
+from skillrun.types.fields import parse_fields
 from skillrun.types.json_schema import parse_json_schema
 from skillrun.types.picoschema import ShapeSpec, parse_shape
 from skillrun.types.schemas import quote_value
@@ -54,7 +54,6 @@ MAX_LOOP_DEPTH: Final = 3  # the checker visits a loop's steps twice, so each le
 RESERVED_NAMES: Final = RESERVED | FUNCTIONS.keys() | CONTEXT_FUNCTIONS.keys()
 _MENTIONED: Final = re.compile(r"""'[^']*'|"[^"]*"|([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+)""")
 _QUESTION: Final = "the text of a question, or a record with a `text`"
-_LISTS: Final = ("a list", "a list that is not empty, such as `[low, high]`")
 _RANGE: Final = re.compile(r"(\d+)\s*\.\.\s*(\d+)")
 
 
@@ -124,8 +123,7 @@ class Reader:
     def read_name(self, node: Node, pattern: re.Pattern[str] = NAME) -> str | None:
         if isinstance(node, Scalar) and isinstance(node.value, str) and pattern.fullmatch(node.value):
             return node.value
-        hint = "use letters, digits, `-` and `_`, starting with a letter"
-        self.report(node.span, "name", "expected a name", hint)
+        self.report(node.span, "name", "expected a name", "use letters, digits, `-` and `_`, starting with a letter")
         return None
 
     def read_id(self, node: Node) -> str | None:
@@ -156,9 +154,6 @@ class Reader:
             return {}
         return {name: self.read_sentence(entry.value) for name, entry in node.entries.items()}
 
-    def read_fields(self, node: Node) -> tuple[Field, ...]:
-        return () if isinstance(node, Scalar) and node.value is None else parse_fields(node, self.problems)
-
     def read_shape(self, node: Node) -> ShapeSpec:
         if isinstance(node, Scalar) and isinstance(node.value, str) and "/" in node.value:
             return ShapeSpec(node.span, ANY, name=self.read_name(node) or "")
@@ -186,13 +181,26 @@ class Reader:
     # templates
 
     def read_condition(self, node: Node) -> Template | None:
-        if isinstance(node, Scalar) and node.text is not None:
-            return compile_condition(node.text, self.problems) or _presence_condition(node.text)
+        """Compile a condition.
+
+        To avoid further errors, a broken one is replaced with one that requires every value that it mentions.
+        """
         if isinstance(node, Scalar) and isinstance(node.value, bool):
             written = Text("true" if node.value else "false", node.span.source, ((0, node.span.offset),))
             return compile_condition(written, self.problems)
-        self.report_wrong_type(node, "an expression")
-        return None
+        if not isinstance(node, Scalar) or node.text is None:
+            self.report_wrong_type(node, "an expression")
+            return None
+        text = node.text
+        if (condition := compile_condition(text, self.problems)) is not None:
+            return condition
+        values, runs = "", []
+        for match in _MENTIONED.finditer(text.value):
+            if match[1]:
+                values += " and " if values else ""
+                runs.append((len(values), text.at(match.start(1)).offset))
+                values += match[1]
+        return compile_condition(Text(values, text.source, tuple(runs)), Problems.without_limit()) if values else None
 
     def read_constrained_value(self, name: str, key: Key, node: Node) -> Value | None:
         """Read a value of the key's kind; templates are rendered during the run."""
@@ -218,29 +226,22 @@ class Reader:
         return value
 
     def check_literal(self, name: str, key: Key, value: Value) -> bool:
-        """Return whether the literal parts of a value fit the key's kind; report the value if not."""
+        """Return whether a literal value fits the key's kind. Report one that does not, and invalid choices in a list."""
         literal = value.literal
-        expectation = _expected_form(key, literal) if literal is not None else None
+        expectation = key.expected_form(literal) if literal is not None else None
         if expectation is not None:
             hint = did_you_mean(str(literal), key.values) or expectation
             self.report(value.span, "choice" if key.values else "type", f"`{name}` is {quote_value(literal)}", hint)
             return False
-        if key.kind == "list" and key.least:
-            self.check_choices(name, value.items or ())
-        return True
-
-    def check_choices(self, name: str, items: Iterable[Value]) -> None:
-        """Report choices that are not texts or numbers, and duplicates."""
         seen: set[str] = set()
-        for item in items:
-            literal = item.literal
-            if literal is None:
-                continue
-            if isinstance(literal, list | dict):
-                self.report(item.span, "type", f"`{name}` contains {quote_value(literal)}", "expected texts or numbers")
-            elif str(literal) in seen:
-                self.report(item.span, "duplicate", f"`{name}` contains {quote_value(literal)} twice", "remove one")
-            seen.add(str(literal))
+        for item in value.items or () if key.kind == "list" and key.least else ():
+            choice = item.literal
+            if isinstance(choice, list | dict):
+                self.report(item.span, "type", f"`{name}` contains {quote_value(choice)}", "expected texts or numbers")
+            elif choice is not None and str(choice) in seen:
+                self.report(item.span, "duplicate", f"`{name}` contains {quote_value(choice)} twice", "remove one")
+            seen |= {str(choice)} if choice is not None else set()
+        return True
 
     def check_questions(self, name: str, value: Value) -> None:
         """Report questions without text, duplicate ids, and keys of the wrong kind."""
@@ -290,13 +291,13 @@ class Reader:
             written = node.get("id")
             return Step(verb="", span=node.span, node=node, id=self.read_id(written) if written else None)
         [verb] = verbs
-        self.count_parts(node, 1 + _count_names(node.entries[verb].value) if verb == "set" else 1)
+        main = node.entries[verb].value
+        self.count_parts(node, 1 + len(main.entries) if verb == "set" and isinstance(main, Mapping) else 1)
         self.loop_depth += verb in LOOPS
         if self.loop_depth > MAX_LOOP_DEPTH:
             message = f"this `{verb}` is nested inside {MAX_LOOP_DEPTH} other loops"
-            self.problems.report_and_stop(
-                node.span, "too-deep", message, "move a part into a separate phase or protocol"
-            )
+            hint = "move a part into a separate phase or protocol"
+            self.problems.report_and_stop(node.span, "too-deep", message, hint)
         fields = self.read(node, VERB_KEYS[verb])
         self.loop_depth -= verb in LOOPS
         if verb in fields:
@@ -320,9 +321,16 @@ class Reader:
             self.problems.report_and_stop(node.span, "too-many", message, "move a part into a separate phase")
 
     def report_verbs(self, node: Mapping, verbs: list[str]) -> None:
+        """Report a step without a verb, or with several, of which one may be a misspelled key of another."""
         if verbs:
+            misspelt, hint = verbs[1], "split it into two steps"
+            for verb, written in permutations(verbs, 2):
+                keys = [key for key in VERBS[verb].keys if key not in node.entries]
+                options = [key for key in keys if key.startswith(written) or written.startswith(key)]
+                if close := did_you_mean(written, options, " Otherwise, split it into two steps"):
+                    misspelt, hint = written, close  # for example, `write` may be meant as the key `writes` of `agent`
+                    break
             listed = ", ".join(f"`{verb}`" for verb in verbs)
-            misspelt, hint = _misspelt_key(node, verbs) or (verbs[1], "split it into two steps")
             span = node.entries[misspelt].key.span
             self.report(span, "two-verbs", f"a step must have one verb; this one has {listed}", hint)
             return
@@ -364,11 +372,9 @@ class Reader:
             self.report_wrong_type(node, "a mapping of phases, in order", hint)
             return {}
         if len(node.entries) > MAX_PHASES:
-            key = list(node.entries.values())[MAX_PHASES].key
-            hint = "let a phase `run` another workflow"
-            self.problems.report_and_stop(
-                key.span, "too-many", f"a workflow can have at most {MAX_PHASES} phases", hint
-            )
+            span, hint = list(node.entries.values())[MAX_PHASES].key.span, "let a phase `run` another workflow"
+            message = f"a workflow can have at most {MAX_PHASES} phases"
+            self.problems.report_and_stop(span, "too-many", message, hint)
         uses: dict[str, PhaseUse] = {}
         previous: dict[str, Span] = {}
         for name, entry in node.entries.items():
@@ -403,9 +409,8 @@ class Reader:
             for key, entry in node.entries.items():
                 if key != "members":
                     self.report(entry.key.span, "unknown-key", f"unknown key `{key}`", allowed_hint(("members",)))
-            match = (
-                _RANGE.fullmatch(str(to_plain(node.entries["members"].value))) if "members" in node.entries else None
-            )
+            members = node.get("members")
+            match = _RANGE.fullmatch(str(to_plain(members))) if members is not None else None
             if match and 1 <= int(match[1]) <= int(match[2]):
                 return Seats(least=int(match[1]), most=int(match[2]))
             self.report(node.span, "seats", "`members` must be a range that starts at 1 or more", hint)
@@ -424,7 +429,7 @@ _READ: Final[dict[str, Callable[[Reader, Node], Any]]] = {
     "shape": Reader.read_shape,
     "record": Reader.read_record_parts,
     "json": Reader.read_schema,
-    "fields": Reader.read_fields,
+    "fields": lambda reader, node: parse_fields(node, reader.problems) if to_plain(node) is not None else (),
     "step": Reader.read_step,
     "steps": Reader.read_steps,
     "rows": Reader.read_rows,
@@ -435,71 +440,8 @@ _READ: Final[dict[str, Callable[[Reader, Node], Any]]] = {
 }
 
 
-def _presence_condition(text: Text) -> Template | None:
-    """Return a condition that replaces a broken one, to avoid further errors.
-
-    It requires every value that the broken condition mentions; None if no value is mentioned.
-    """
-    matches = [match for match in _MENTIONED.finditer(text.value) if match[1]]
-    written, runs = "", []
-    for match in matches:
-        written += " and " if written else ""
-        runs.append((len(written), text.at(match.start(1)).offset))
-        written += match[1]
-    return compile_condition(Text(written, text.source, tuple(runs)), Problems.without_limit()) if written else None
-
-
-def _count_names(node: Node) -> int:
-    return len(node.entries) if isinstance(node, Mapping) else 0
-
-
-def _misspelt_key(node: Mapping, verbs: list[str]) -> tuple[str, str] | None:
-    """Return a verb that is probably a misspelled key of another verb of the step, and a hint.
-
-    For example, `write` may be meant as the key `writes` of `agent`. Returns None if no verb is misspelled.
-    """
-    for verb, written in permutations(verbs, 2):
-        keys = [key for key in VERBS[verb].keys if key not in node.entries]
-        options = [key for key in keys if key.startswith(written) or written.startswith(key)]
-        if hint := did_you_mean(written, options, " Otherwise, split it into two steps"):
-            return written, hint
-    return None
-
-
 def _inherit_id(step: Step, id: str | None) -> Step:  # noqa: A002
     """Return an `otherwise` step; if it has no id, it gets the id of the step that failed."""
     if step.id is not None:
         return step
     return replace(step, id=id, otherwise=_inherit_id(step.otherwise, id) if step.otherwise is not None else None)
-
-
-def _expected_form(key: Key, value: Any) -> str | None:
-    """Describe the expected form of a literal value; None if the value is valid."""
-    match key.kind:
-        case "choice":
-            return None if value in key.values else allowed_hint(key.values)
-        case "integer" | "number":
-            return None if _is_number(key, value) else _expected_number(key)
-        case "boolean":
-            return None if isinstance(value, bool) else allowed_hint(("true", "false"))
-        case "list":
-            return (
-                None if isinstance(value, list) and (value or not key.least) else f"expected {_LISTS[bool(key.least)]}"
-            )
-        case "text" | "target":
-            return None if isinstance(value, str) else "expected text"
-    return None
-
-
-def _is_number(key: Key, value: Any) -> bool:
-    kinds = (int,) if key.kind == "integer" else (int, float)
-    if not isinstance(value, kinds) or isinstance(value, bool):
-        return False
-    return (key.least is None or value >= key.least) and (key.most is None or value <= key.most)
-
-
-def _expected_number(key: Key) -> str:
-    what = "a whole number" if key.kind == "integer" else "a number"
-    if key.most is not None:
-        return f"expected {what} from {key.least or 0} to {key.most:,}"
-    return f"expected {what} of at least {key.least}" if key.least else f"expected {what}"

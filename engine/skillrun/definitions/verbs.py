@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from math import inf
 from types import MappingProxyType
 from typing import Any, Final, Literal
 
 from skillrun.replay import EffectName
+from skillrun.syntax.diagnostics import allowed_hint
 
 KeyKind = Literal[
     "text",  # a string, rendered as a template
@@ -60,6 +62,28 @@ class Key:
     least: int | None = None
     most: int | None = None
 
+    def expected_form(self, value: Any) -> str | None:
+        """Describe the expected form of a literal value. Return None if the value is valid."""
+        match self.kind:
+            case "choice" if value not in self.values:
+                return allowed_hint(self.values)
+            case "boolean" if not isinstance(value, bool):
+                return allowed_hint(("true", "false"))
+            case "list" if not isinstance(value, list) or (self.least and not value):
+                return "expected a list that is not empty, such as `[low, high]`" if self.least else "expected a list"
+            case "text" | "target" if not isinstance(value, str):
+                return "expected text"
+            case "integer" | "number":
+                is_number = isinstance(value, int if self.kind == "integer" else (int, float))
+                least, most = (-inf if self.least is None else self.least), (inf if self.most is None else self.most)
+                if is_number and not isinstance(value, bool) and least <= value <= most:
+                    return None
+                form = "expected a whole number" if self.kind == "integer" else "expected a number"
+                if self.most is not None:
+                    return f"{form} from {self.least or 0} to {self.most:,}"
+                return f"{form} of at least {self.least}" if self.least else form
+        return None
+
 
 Keys = Mapping[str, Key]
 
@@ -67,9 +91,9 @@ Keys = Mapping[str, Key]
 def key(kind: KeyKind, doc: str, default: Any = None, *, required: bool = False, least: int | None = None) -> Any:
     """Declare a field that is read from a key of the file. For an empty mapping, pass `dict` as `default`."""
     metadata = {"key": Key(kind, doc, required, least=least)}
-    return (
-        field(default_factory=dict, metadata=metadata) if default is dict else field(default=default, metadata=metadata)
-    )
+    if default is dict:
+        return field(default_factory=dict, metadata=metadata)
+    return field(default=default, metadata=metadata)
 
 
 def keys_of(definition: Any) -> Keys:
