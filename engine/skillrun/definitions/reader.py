@@ -226,7 +226,7 @@ class Reader:
         return value
 
     def check_literal(self, name: str, key: Key, value: Value) -> bool:
-        """Return whether a literal value fits the key's kind. Report one that does not, and invalid choices in a list."""
+        """Return whether a literal value fits the key's kind. Report any that do not, with invalid choices."""
         literal = value.literal
         expectation = key.expected_form(literal) if literal is not None else None
         if expectation is not None:
