@@ -1,3 +1,4 @@
-"""skillrun runs workflows written in markdown: a build whose steps are model calls, answered from a journal."""
+"""skillrun runs multi-agent workflows written in markdown. A journal records every model call, so that runs can
+resume."""
 
 from skillrun.version import __version__ as __version__

@@ -17,7 +17,8 @@ class Event:
         return {"event": type(self).__name__, **vars(self)}
 
     def with_path_prefix(self, place: str) -> Event:
-        """Return the event with `place`, the path of the step that runs its workflow, before each phase name."""
+        """Return the event with `place` added before each phase name. `place` is the path of the step that runs the
+        phase's workflow."""
         names = {name: f"{place}/{value}" for name in PHASE_FIELDS if (value := getattr(self, name, ""))}
         return replace(self, **names)
 
@@ -44,7 +45,8 @@ class Notice(Event):
 
 @dataclass(frozen=True)
 class PhaseStarted(Event):
-    """A phase starts. `entry_type` is `re_entry_after_user_input` if it waited for the user, or else `first_entry`."""
+    """A phase starts. `entry_type` is `re_entry_after_user_input` if the phase waited for the user, and `first_entry`
+    if not."""
 
     phase: str
     round: NonNegativeInt
@@ -53,7 +55,7 @@ class PhaseStarted(Event):
 
 @dataclass(frozen=True)
 class PhaseEnded(Event):
-    """A phase has ended. `final`: it ended in an earlier evaluation, and its summary is used.
+    """A phase has ended. `final` means that the phase ended in an earlier evaluation, whose summary is used.
 
     `status` is completed, skipped, failed, needs-user-input, stopped or back.
     """
@@ -76,7 +78,7 @@ class CallStarted(Event):
 
 @dataclass(frozen=True)
 class CallEnded(Event):
-    """A call has ended. `replayed`: the reply is from the journal. `price`: None if it is unknown.
+    """A call has ended. `replayed` means that the reply is from the journal. `price` is None if it is unknown.
 
     `error` is empty unless the call failed.
     """
@@ -117,7 +119,7 @@ class ToolUsed(Event):
 
 @dataclass(frozen=True)
 class ItemEnded(Event):
-    """An item of an `each` has ended: it is `done` or `failed`. So far, `ended` items of `of` have ended."""
+    """An item of an `each` has ended: it is `done` or `failed`. `ended` counts all ended items, and `of` all items."""
 
     phase: str
     step: str
@@ -137,10 +139,10 @@ class Said(Event):
 
 @dataclass(frozen=True)
 class Asked(Event):
-    """The user is asked questions. `computed`: the text of a question may be generated.
+    """The user is asked questions. `computed` means that an expression can have generated the text of a question.
 
-    `fingerprint` identifies the questions, so that another process can supply the answers. `may_skip`: the user may
-    leave questions open. `enough`: the answer with which the user ends the list.
+    `fingerprint` identifies the questions, so that another process can supply the answers. `may_skip` allows the user
+    to leave questions open. `enough` is the answer with which the user ends the list.
     """
 
     address: str
@@ -188,7 +190,7 @@ class WentBack(Event):
 
 @dataclass(frozen=True)
 class Expected(Event):
-    """A new estimate, because the run does not do what was estimated before. `because` says why.
+    """A new estimate for a run that deviates from its previous estimate. `because` is the reason.
 
     `turns` is the number of turns with tools.
     """
@@ -214,7 +216,7 @@ Listener = Callable[[Event], None]
 
 
 class EventStream:
-    """Passes each event to all listeners, in their order. A listener that raises is reported and removed."""
+    """Passes each event to all listeners, in their order. A listener that raises an error is reported and removed."""
 
     def __init__(self, *listeners: Listener) -> None:
         self.listeners = list(listeners)

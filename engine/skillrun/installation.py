@@ -17,7 +17,7 @@ FORMER_NAME: Final = "skillrun"  # on the package index, this is the name of an 
 def extra_hint(extra: str) -> str:
     """Return the command that installs an extra, such as `editor`, from the source of this installation.
 
-    A command with only the name of the distribution would not be safe: anyone could register it on a package index.
+    A command with only the distribution's name would not be safe: anyone could register that name on a package index.
     """
     if target := _install_target(extra):
         return f"`{shlex.quote(sys.executable)} -m pip install {target}`"

@@ -71,9 +71,9 @@ def load(group: Group, name: str) -> Any:
 
 @contextmanager
 def report_failure(group: Group, name: str) -> Iterator[None]:
-    """Raise UsageError if the block, which calls a registered object of a package, fails.
+    """Convert an error in the block, which calls a registered object of a package, to UsageError.
 
-    A SkillrunError, and any error of a built-in object, is not changed.
+    A SkillrunError, and any error of a built-in object, is raised unchanged.
     """
     from skillrun.syntax.diagnostics import SkillrunError, UsageError
 
@@ -96,7 +96,8 @@ def import_object(place: str) -> Any:
 def read_entry_points() -> dict[str, dict[str, str]]:
     """Return the entry points of installed packages, keyed by group and name.
 
-    The current folder is left out, which `python -m` adds to the search path: a project cannot register anything.
+    `python -m` adds the current folder to the search path. This folder is ignored, because a project must not register
+    anything.
     """
     entries: dict[str, dict[str, str]] = {}
     current = os.path.realpath(os.curdir)

@@ -27,12 +27,12 @@ EffectName = Literal["pure", "reads", "writes", "asks", "calls", "executes"]
 REFUSED_IN_DRY_RUN: Final[frozenset[EffectName]] = frozenset({"executes"})
 """The effects that a dry run cannot simulate: commands.
 
-It can simulate all others: it writes to memory, answers questions itself, and calls a scripted model.
+A dry run simulates all other effects: it writes to memory, answers questions itself, and calls a scripted model.
 """
 
 
 class Effect(NamedTuple):
-    """A kind of request: what it does outside the process, and the kind of the record that has its result."""
+    """A kind of request: its effect outside the process, and the kind of record that stores its result."""
 
     name: EffectName
     record: Literal["reply", "answer", "tool"]
@@ -66,7 +66,7 @@ class RequestFailed(SkillrunError):
 
 
 class RefusedInDryRun(SkillrunError):
-    """A request was refused because a dry run does not make such requests."""
+    """A dry run refuses to make a request."""
 
 
 class RecordLog(Protocol):
@@ -118,8 +118,8 @@ class Replay:
         """Return the recorded result of a request, or make the request with `perform` and record the result.
 
         If the request fails, `perform` raises RequestFailed. With `load_failure`, a recorded failure is raised again,
-        and the request is not made. `unfinished` is recorded before the request is made. It remains the result if the
-        process ends before the request does, so a request that executes something is not repeated. Raises
+        and the request is not made. `unfinished` is recorded before the request is made. If the process ends before the
+        request, `unfinished` remains the result, so a request that executes something is not repeated. Raises
         RefusedInDryRun, and the errors of `perform` and of the journal.
         """
         recorded = self.find(effect, address, fingerprint)

@@ -182,7 +182,7 @@ def test_new_in_a_subfolder_creates_the_file_in_the_project(
         ("role", "Critic", "`Critic` is not a valid name of a role"),
         ("role", "a" * 61, "is not a valid name of a role"),
         ("workflow", "", "`` is not a valid name of a workflow"),
-        ("phase", "look", "`look` lacks the phase's workflow"),
+        ("phase", "look", "`look` does not name the phase's workflow"),
         ("phase", "hello/", "`` is not a valid name of a phase"),
         ("phase", "../../out/x", "`../../out` is not a valid name of a workflow"),
         ("phase", "protocols/x", "`skillrun new protocol NAME` creates a protocol"),

@@ -124,7 +124,7 @@ def test_a_project_that_another_user_may_have_created_is_not_used(
     done = skillrun("review", "change.py", *SCRIPTED)
     assert done.code == 2
     assert (
-        f"{project} has it, but is ignored because another user owns it; "
+        f"{project} has this workflow, but is ignored because another user owns it; "
         "if you trust this project, run the command there: `cd" in done.err
     )
     assert not has_review(skillrun)

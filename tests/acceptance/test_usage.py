@@ -93,7 +93,7 @@ def test_an_unknown_option_gets_the_inputs_or_a_suggestion(
         (
             "worker --queue gpu list",
             "`--queue` before `list` has no effect",
-            "write options of `list` after it: `skillrun worker list …`",
+            "write the options of `list` after its name: `skillrun worker list …`",
         ),
     ],
 )

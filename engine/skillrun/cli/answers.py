@@ -1,5 +1,5 @@
-"""`skillrun answers` answers the open questions of a run from any terminal, and `skillrun questions` lists those of
-all runs."""
+"""`skillrun answers` answers the open questions of a run from any terminal. `skillrun questions` lists the open
+questions of all runs."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ PartialAnswers = dict[str, dict[str, Any]]
 async def answer_in_terminal(
     waiting: PendingQuestions, inbox: AnswerInbox, out: Output, partial: PartialAnswers
 ) -> bool:
-    """Ask in this terminal, submit the answers, and return whether there were any.
+    """Ask in this terminal, submit the answers, and return whether any question was answered.
 
-    Continues from the progress in `partial`, and updates it. Raises SkillrunError if the questions were answered in the
-    meantime.
+    Continues from the progress in `partial`, and updates `partial`. Raises SkillrunError if the questions were answered
+    in the meantime.
     """
 
     async def keep(kind: ProgressKind, number: str, value: Any) -> None:
@@ -72,8 +72,8 @@ def submit_answers(waiting: PendingQuestions, answers: Sequence[Answer], inbox: 
 def select_prepared_answers(waiting: PendingQuestions, prepared: PreparedAnswers) -> list[Answer] | None:
     """Return the prepared answers to the waiting questions; `{}` stands for a question that stays open.
 
-    Return None if no question has a prepared answer, or if some have none and may not be skipped. Raises
-    InvalidPreparedAnswer.
+    Return None if no question has a prepared answer, or if a question without a prepared answer must not be skipped.
+    Raises InvalidPreparedAnswer.
     """
     may_stay_open = waiting.may_skip or bool(waiting.enough)
     chosen = [
@@ -119,9 +119,9 @@ def answers(run: str, answers: Path | None, runs: Path, json: bool) -> int:
 async def _collect_answers(
     open_questions: list[PendingQuestions], inbox: AnswerInbox, file: Path | None, out: Output
 ) -> list[PendingQuestions]:
-    """Return the questions that were answered, from the file or in the terminal.
+    """Answer questions from the file or in the terminal, and return the answered questions.
 
-    Raises SkillrunError if the file answers none of them, and UsageError if the terminal is needed and missing.
+    Raises SkillrunError if the file answers no open question, and UsageError if a terminal is needed but missing.
     """
     texts = "; ".join(
         f"`{unique_answer_key(waiting.key, question)}`: {_format_question(question)}"
@@ -151,7 +151,8 @@ async def _collect_answers(
 def _report_progress(run: StoredRun, answered_questions: list[PendingQuestions], out: Output) -> int:
     """Print how many answers were saved and the next step, and return the exit code.
 
-    If a process is executing the run, wait for it and print the answers that it has read.
+    If a process is executing the run, wait a few seconds until it has read the answers, and print the answers that it
+    has read.
     """
     url = options.store_url()
     is_queued = url and options.open_store(url).requeue(run.name)  # also requeues a run that is about to wait

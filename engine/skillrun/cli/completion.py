@@ -107,7 +107,7 @@ def runs(context: click.Context, _parameter: click.Parameter, incomplete: str) -
 
 
 def workflows_or_phases(context: click.Context, parameter: click.Parameter, incomplete: str) -> Items:
-    """Complete workflows, or with `--run` the phases of that run."""
+    """Complete workflows. With `--run`, complete the phases of that run."""
     return (run_phases if context.params.get("run") else workflows)(context, parameter, incomplete)
 
 
@@ -159,7 +159,7 @@ class FirstArgument(click.Command):
 
 
 def _runs_folder(context: click.Context) -> Path:
-    """Return the folder in `--out`, or the default folder."""
+    """Return the folder given with `--out`, or the default folder."""
     name = next((str(option.name) for option in context.command.params if "--out" in option.opts), "")
     folder = context.params.get(name)
     return folder if isinstance(folder, Path) else current_project() / "runs"

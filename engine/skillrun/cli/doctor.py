@@ -1,6 +1,6 @@
 """`skillrun doctor` checks the setup of this machine, and `skillrun models` shows which model each name selects.
 
-They print no keys.
+Neither command prints keys.
 """
 
 from __future__ import annotations
@@ -122,14 +122,14 @@ def _check_models(catalogue: Catalogue, cache: Path) -> Iterator[Finding]:
 
 
 def _check_writable(label: str, folder: Path) -> Finding:
-    """Return the finding whether the folder, or its nearest existing parent, is writable."""
+    """Return a finding that says whether the folder, or its nearest existing parent, is writable."""
     existing = next(parent for parent in (folder.absolute(), *folder.absolute().parents) if parent.exists())
     if existing.is_dir() and os.access(existing, os.W_OK | os.X_OK):
         return Finding("ok", label, str(folder))
     return Finding("missing", label, f"{folder} is not writable", f"`chmod u+w {existing}`, or use another folder")
 
 
-@click.command(help="Show which model each tier, alias and intent selects, and why. With NAME, show only that one.")
+@click.command(help="Show which model each tier, alias and intent selects, and why. With NAME, show only this name.")
 @click.argument("name", default="")
 @options.model
 @options.as_json

@@ -60,7 +60,7 @@ def status_line(status: str, reason: str) -> str:
 
 
 def phase_label(entry: Data) -> str:
-    """Return the phase of an entry, with its round unless that is the first."""
+    """Return the phase of an entry, followed by the round if it is not the first round."""
     return str(entry["phase"]) if entry["round"] == 1 else f"{entry['phase']} (round {entry['round']})"
 
 
@@ -107,7 +107,7 @@ ANSWER_SOURCES: Final[Data] = {
 
 
 def format_event(event: Data) -> str:
-    """Return the text of an event; empty if it is not displayed.
+    """Return the text of an event; empty if the event is not displayed.
 
     Lines after the first are indented, because they can contain a model's text: only the program's own lines start at
     the margin.
@@ -133,10 +133,10 @@ def _format_questions(event: Data) -> list[str]:
 
 
 def _format_answers(event: Data) -> list[str]:
-    """Return a line for each source of answers, and one for comments on unanswered questions.
+    """Return a line for each source of answers, and a line for comments on unanswered questions.
 
-    Answers without a source come from older runs, and count as the user's. A prepared answer has the key of its
-    question in a file of prepared answers, which several passes of a step can share.
+    Answers without a source come from older runs, and count as the user's. A prepared answer is named by its key in the
+    file of prepared answers; several passes of a step can share a key.
     """
     if event["replayed"]:
         return []

@@ -47,7 +47,8 @@ def listing(json: bool) -> int:
 
 
 def list_files(project: Path, folder: str) -> list[ListedFile]:
-    """Return the markdown files in this folder of all roots, sorted by name; of equal names, only the first."""
+    """Return the markdown files in `folder` of all roots, sorted by name. If several roots have a file with the same
+    name, return only the first."""
     by_name: dict[str, ListedFile] = {}
     for root in search_path(project):
         for path in (root.path / folder).glob("[!.]*.md") if not is_outside(root.path / folder, root.boundary) else ():
@@ -61,7 +62,7 @@ def has_workflow(project: Path, name: str) -> bool:
 
 
 def _read_description(path: Path, inside: Path | None) -> str:
-    """Return the description, or UNREADABLE."""
+    """Return the description, or UNREADABLE if the file cannot be read."""
     try:
         with open_file(path, inside) as file:
             plain = _PLAIN.search(file.read(HEAD_BYTES))

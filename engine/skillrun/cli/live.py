@@ -134,7 +134,7 @@ class PlainView:
             self._write(line)
 
     def line(self, text: str) -> None:
-        """Print a line that is not from an event."""
+        """Print a line that does not come from an event."""
         self._write(indent_continuation(text))
 
     def _write(self, text: str) -> None:

@@ -39,7 +39,7 @@ def open_library(project: Path | None = None) -> Library:
 
 
 def open_catalogue(library: Library, *, trusted: bool = False) -> Catalogue:
-    """Return the model catalogue of a library, which must not have problems.
+    """Return the model catalogue of a library without problems.
 
     Providers with untrusted settings are blocked. With `trusted`, all settings of the project count as trusted.
     """
@@ -113,7 +113,7 @@ class LoadedWorkflow:
     def check_worker(self, override: str, inputs: Mapping[str, Any], pinned: Mapping[str, str]) -> None:
         """Raise SkillrunError if this machine lacks a key that the run or one of its `pinned` models needs.
 
-        The embedded model does not replace a missing key here, since another machine may have the key.
+        The embedded model does not replace a missing key, because another machine may have the key.
         """
         from skillrun.syntax.diagnostics import SkillrunError
 
@@ -128,7 +128,8 @@ class LoadedWorkflow:
     ) -> None:
         """Raise UsageError if a model is unknown.
 
-        With `keys`, raise SkillrunError if a key is missing or, for the embedded model, its extra is not installed.
+        With `keys`, raise SkillrunError if a key is missing, or if the embedded model is used and its extra is not
+        installed.
         """
         from skillrun.installation import extra_hint, has_local_model
         from skillrun.library.lookups import Lookups, referenced_models
@@ -149,7 +150,9 @@ class LoadedWorkflow:
             if provider.kind == "embedded" and not has_local_model():
                 message = f"`{name}` cannot be used: it is {resolved.model}, which needs xllamacpp (not installed)"
                 variables = [each.key for each in self.catalogue.providers.values() if each.strong and each.key]
-                raise SkillrunError(message, f"set {' or '.join(variables)}, or install it: {extra_hint('local')}")
+                raise SkillrunError(
+                    message, f"set {' or '.join(variables)}, or install xllamacpp: {extra_hint('local')}"
+                )
 
     def resolve_models(
         self, override: str, pinned: Mapping[str, str] = MappingProxyType({}), extra_names: Iterable[str] = ()
@@ -217,13 +220,13 @@ def require_workflow(name: str, library: Library) -> None:
 
 
 def other_project_hint(name: str) -> str:
-    """Return the hint for a workflow that exists in an enclosing project of another user; empty if it does not."""
+    """Return a hint if an enclosing project of another user has the workflow; empty if not."""
     project = foreign_project()
     if project is None or not (project / "workflows" / f"{name}.md").is_file():
         return ""
     folder = quote(str(relative_to_cwd(project)))
     return (
-        f"{project} has it, but is ignored because another user owns it; "
+        f"{project} has this workflow, but is ignored because another user owns it; "
         f"if you trust this project, run the command there: `cd {folder}`"
     )
 
@@ -234,7 +237,7 @@ def problems_for_display(library: Library) -> list[Problem]:
 
 
 def prefix_problem_paths(problems: Iterable[Problem], folder: str) -> list[Problem]:
-    """Return the problems, with the project's folder before the paths of project files."""
+    """Return the problems, with `folder` added before the paths of project files."""
     if folder == ".":
         return list(problems)
     outside, prefix = ("~config/", "skillrun:"), f"{folder.rstrip('/')}/"

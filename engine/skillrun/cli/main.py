@@ -55,7 +55,7 @@ class CommandGroup(click.Group):
 
     @property
     def workflows(self) -> Mapping[str, str]:
-        """The descriptions of the workflows that are commands of this group."""
+        """The workflows that are commands of this group, with their descriptions."""
         return {}
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 (click's signature)
@@ -79,7 +79,7 @@ class CommandGroup(click.Group):
             raise UsageError(f"`{ctx.command_path}` has no command `{name}`", hint)
         for option in self.params:
             if ctx.get_parameter_source(str(option.name)) is ParameterSource.COMMANDLINE:
-                hint = f"write options of `{name}` after it: `{ctx.command_path} {name} …`"
+                hint = f"write the options of `{name}` after its name: `{ctx.command_path} {name} …`"
                 raise UsageError(f"`{option.opts[0]}` before `{name}` has no effect", hint)
         return name, command, rest
 

@@ -1,4 +1,4 @@
-"""`skillrun init` creates a project, and `skillrun new` a file in one. They overwrite no file."""
+"""`skillrun init` creates a project, and `skillrun new` creates a file in a project. Neither overwrites a file."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MAX_NAME_LENGTH: Final = 60
 _NAME: Final = re.compile(r"[a-z][a-z0-9]*(?:[-_][a-z0-9]+)*")
 OTHER_AREAS: Final = {
     "protocols": "`skillrun new protocol NAME` creates a protocol",
-    "system": "it is reserved for the engine's texts",
+    "system": "this folder is reserved for the engine's texts",
 }
 
 
@@ -117,7 +117,7 @@ def _placeholder_values(kind: str, name: str) -> dict[str, str]:
     area, slash, own_name = name.rpartition("/")
     if kind == "phase":
         if not slash:
-            raise UsageError(f"`{name}` lacks the phase's workflow", f"`skillrun new phase WORKFLOW/{name}`")
+            raise UsageError(f"`{name}` does not name the phase's workflow", f"`skillrun new phase WORKFLOW/{name}`")
         if area in OTHER_AREAS:
             raise UsageError(f"`{area}` is not the folder of a workflow", OTHER_AREAS[area])
     parts = (area, own_name) if kind == "phase" else (name,)

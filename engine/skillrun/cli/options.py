@@ -50,7 +50,7 @@ def foreign_project() -> Path | None:
 
 
 def is_foreign(project: Path) -> bool:
-    """Whether another user may have created this project above the current folder, as is possible in `/tmp`."""
+    """Whether another user may have created the folder `project`. In `/tmp`, any user can create a project."""
     for part in (".", "workflows", "skills", "roles", "config"):
         try:
             status = (project / part).stat()

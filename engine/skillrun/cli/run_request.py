@@ -87,7 +87,7 @@ def build_run_request(
     """Return the request for a run of the workflow `name`. Print all problems, and exit if any is an error.
 
     The workflow is checked unless it is given as `loaded`; its inputs and the options are always checked.
-    `remote_paths` are inputs that are paths on other machines.
+    `remote_paths` has the inputs whose values are paths on other machines.
     """
     loaded = loaded or load(name, out)
     program = loaded.program
@@ -122,7 +122,7 @@ def build_run_request(
 def _read_input(field: Field, value: Any, out: Output) -> Any:
     """Return the value of an input, or the text from standard input for the string `-`; None if no value is given.
 
-    If a list is given once, return one value, which the list's type splits.
+    If the option of a list is used once, return its single value; the list's type splits the value later.
     """
     if isinstance(value, tuple):
         value = None if not value else value[0] if len(value) == 1 else list(value)

@@ -1,4 +1,4 @@
-"""`skillrun runs` lists the runs, and `skillrun logs` prints the events in the transcript of one."""
+"""`skillrun runs` lists the runs. `skillrun logs` prints the events in a run's transcript."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """`skillrun trust`: shows the settings of a project that need the user's trust, and saves the user's consent.
 
-A run that needs this consent asks for it before it starts. `library.privileged_settings` finds the settings, and
+A run that needs consent asks for it before starting. `library.privileged_settings` finds the settings, and
 `questions.consent` stores the consent.
 """
 

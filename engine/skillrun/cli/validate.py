@@ -109,7 +109,8 @@ def _is_below(path: str, part: str) -> bool:
 
 
 def _displayed_project_path(project: Path, path: Path | None) -> str:
-    """Return the project's folder relative to the current folder; absolute if `path` is, and the folders differ."""
+    """Return the path of the project's folder. The path is relative to the current folder, unless `path` is absolute
+    and the current folder is not the project's folder."""
     is_current_folder = Path.cwd() == project.resolve()
     return (
         str(project) if path is not None and path.is_absolute() and not is_current_folder else os.path.relpath(project)
@@ -135,7 +136,7 @@ def _github_command(problem: Problem, roots: Sequence[Root]) -> str:
 def _sarif_log(problems: Sequence[Problem], roots: Sequence[Root]) -> dict[str, Any]:
     """Return the problems as a SARIF log. Codes become rules, and paths are relative to the current folder.
 
-    The title of a rule is made of the code's words; its description is from `CODES`.
+    The title of a rule consists of the words in its code; the description is from `CODES`.
     """
     codes = sorted({problem.code for problem in problems})
     rules = []

@@ -48,7 +48,8 @@ class Address:
 
 
 class AddressError(ValueError):
-    """A text is not a valid address. The message never contains the text, which may include a password."""
+    """Raised for a text that is not a valid address. The message never contains the text, because it can include a
+    password."""
 
 
 def parse_address(url: str) -> Address:

@@ -29,9 +29,9 @@ Data = dict[str, Any]
 def merge_by_mode(layers: Iterable[Mapping], problems: Problems) -> tuple[Data, dict[str, Data]]:
     """Merge `layers`, given strongest first. Return the merged data, and the data of each mode.
 
-    A mode overlays the rest of its file, and a stronger file overlays both. In the returned data, every mode in `modes`
-    has each key that any mode overlays; a mode that does not set the key itself has the value of the config. Without
-    modes, the second result is empty.
+    In a file, a mode overrides the other settings. A stronger file overrides a weaker file, including its modes. If any
+    mode sets a key of the config, the returned `modes` have the key in every mode; a mode that does not set it has the
+    value of the config. Without modes, the second result is empty.
     """
     layers = tuple(layers)
     shipped = layers[-1]
@@ -62,12 +62,12 @@ def merge_by_mode(layers: Iterable[Mapping], problems: Problems) -> tuple[Data, 
 def mode_dependent_keys(
     data: AbstractMapping[str, Any], modes: AbstractMapping[str, AbstractMapping[str, Any]]
 ) -> frozenset[str]:
-    """Return the config keys whose value differs in some mode."""
+    """Return the config keys whose value differs in at least one mode."""
     return frozenset(name for values in modes.values() for name in values if values[name] != data.get(name))
 
 
 def _modes_entries(layer: Mapping, known: Data, sample: Data, problems: Problems) -> dict[str, Data]:
-    """Return the modes of a layer, with their valid keys. `sample` has every key that a mode may have."""
+    """Return the modes of a layer, reduced to their valid keys. `sample` has every valid key."""
     node = layer.get(MODES)
     entries = {}
     for name, entry in node.entries.items() if isinstance(node, Mapping) else ():
@@ -84,7 +84,7 @@ def _modes_entries(layer: Mapping, known: Data, sample: Data, problems: Problems
 
 
 def _shared_values(entry: Data, data: Data) -> Data:
-    """Return the values of a mode that overlay values of the config. Its other values exist only in modes."""
+    """Return the values of a mode whose keys the config has too. Other keys exist only in modes."""
     return {key: value for key, value in entry.items() if key in data and key != FEATURES}
 
 
@@ -108,7 +108,7 @@ def merge(layers: Iterable[Mapping], problems: Problems) -> dict[str, Any]:
 
 
 def overlay(base: dict[str, Any], layer: dict[str, Any]) -> dict[str, Any]:
-    """Return a base overlaid by a layer. Mappings are merged key by key; any other value is replaced."""
+    """Return `base` overridden by `layer`. Mappings are merged key by key; any other value is replaced."""
     merged = dict(base)
     for name, value in layer.items():
         both = isinstance(value, dict) and isinstance(base.get(name), dict)
@@ -117,7 +117,7 @@ def overlay(base: dict[str, Any], layer: dict[str, Any]) -> dict[str, Any]:
 
 
 def without_key(layer: Mapping, name: str) -> Mapping:
-    """Return a layer without one of its keys."""
+    """Return a layer without the key `name`."""
     return layer._replace(entries={other: entry for other, entry in layer.entries.items() if other != name})
 
 
@@ -145,7 +145,8 @@ def filter_layer(
 def check_entry(
     base: dict[str, Any], name: str, entry: MappingEntry, problems: Problems, key_path: str, *, is_open: bool
 ) -> bool:
-    """Return whether an entry changes an existing one or may be added to a collection; report it if not."""
+    """Return whether an entry changes an existing key or can be added to a collection. Report an entry that does
+    neither."""
     if name in base:
         return _check_value(base[name], entry.value, problems, key_path)
     near = near_miss(name, base)
@@ -162,13 +163,15 @@ def check_entry(
 
 
 def is_collection(mapping: dict[str, Any]) -> bool:
-    """Whether entries can be added: all values are mappings, lists or texts, or all of several values are numbers."""
+    """Whether entries can be added: all values are mappings, all are lists, all are texts, or there are several
+    numbers."""
     kinds = {_type(value) for value in mapping.values()}
     return kinds in ({"a mapping"}, {"a list"}, {"text"}) or (kinds == {"a whole number"} and len(mapping) > 1)
 
 
 def _check_value(old: Any, new: Node, problems: Problems, key_path: str) -> bool:
-    """Return whether a new value may replace the old one. An empty value may not, because it changes nothing."""
+    """Return whether `new` can replace `old`, and report an invalid type. An empty value changes nothing, so it
+    cannot."""
     value = to_plain(new)
     if value is None:
         return False
@@ -206,8 +209,8 @@ def resolve_features(
 ) -> dict[str, Feature]:
     """Resolve each switch: it is on if it is enabled, matches the mode, and all required features are on.
 
-    A feature matches the modes that it lists. If it lists none, it matches the modes that list it or, if there are
-    none, all modes. Features in a cycle are off.
+    A feature matches the modes that it lists. If a feature lists no modes, it matches the modes that list the feature.
+    If no mode lists it, it matches all modes. Features in a cycle are off.
     """
     listing: dict[str, set[str]] = {}
     for known, entry in modes.items():
@@ -306,7 +309,7 @@ def _check_question(entry: Mapping, breaker: dict[str, Any], merged: dict[str, A
 
 
 def check_modes(layer: Mapping, modes: Collection[Any], problems: Problems) -> None:
-    """Report each mode that a feature of the layer lists and the workflow does not have."""
+    """Report each mode that a feature of `layer` lists, but that the workflow does not have."""
     for _, entry in _entries(layer, "features", Problems()):
         _report_unknown_items(entry.get("modes") if isinstance(entry, Mapping) else None, "mode", modes, problems)
 

@@ -56,9 +56,10 @@ NO_UNSAVED_FILES: Final[Mapping[Path, str]] = MappingProxyType({})
 
 @dataclass(frozen=True)
 class Config:
-    """A merged config file: its data, its layers with the shipped one last, and the name of each layer's root.
+    """A merged config file.
 
-    `modes` has the complete data of each mode.
+    The shipped layer is the last of `layers`. `roots` has the name of each layer's root, and `modes` the complete data
+    of each mode.
     """
 
     name: str
@@ -70,8 +71,8 @@ class Config:
 
 @dataclass
 class LoadedFile:
-    """A loaded file: its stamp and source, the problems of reading it, and its parsed values with their problems, by
-    purpose."""
+    """A loaded file, with the problems of reading it. `results` has a parsed value and the problems of parsing, keyed
+    by purpose."""
 
     stamp: Stamp
     source: Source | None
@@ -161,12 +162,12 @@ class Library:
         return tuple(path for _, path in self._places.get(relative, ()))
 
     def project_files(self, part: str) -> list[str]:
-        """Return the project's library files in a folder or at a path; `.` means all of them."""
+        """Return the project's library files in the folder `part` or at the path `part`; `.` returns all files."""
         names = [name for name, places in self._places.items() if any(root is self.roots[0] for root, _ in places)]
         return names if part == "." else [name for name in names if name == part or name.startswith(f"{part}/")]
 
     def names(self, folder: str) -> list[str]:
-        """Return the names of the files in a folder, from all roots and sorted."""
+        """Return the sorted names of the files in a folder of all roots."""
         self._listed[folder] = self._names.get(folder, [])
         return self._listed[folder]
 

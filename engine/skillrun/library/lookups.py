@@ -38,7 +38,7 @@ class Settings:
 
     @cached_property
     def config(self) -> Type:
-        """The type of the config; it allows for the data of every mode and the data without a mode."""
+        """The type of the config. It covers the data of every mode, and the data without a mode."""
         if self.data is None:
             return ANY
         common = infer_type(self.data, ("config",), tunable=True)
@@ -68,7 +68,7 @@ class Settings:
         return entries if isinstance(entries, Mapping) else {}
 
     def fact_span(self, fact: Fact) -> Span | None:
-        """Return the position of the config mapping that lacks the value required by the fact; None if unknown."""
+        """Return the position of the config mapping that lacks the value required by `fact`; None if unknown."""
         owner, *path = fact.path[:-1] or ("",)
         spans = (layer.key_span(*path) for layer in self.layers if owner == "config")
         return next((span for span in spans if span is not None), None)
@@ -94,7 +94,7 @@ class Lookups:
     def report_unknown(self, span: Span, what: str, name: str, known: Iterable[str], otherwise: str = "") -> None:
         """Report an unknown name.
 
-        The hint is the closest known name, or else `otherwise`, or else the list of known names.
+        The hint is the closest known name. If no name is close, the hint is `otherwise`, or a list of the known names.
         """
         code = f"unknown-{what.rpartition(' ')[2]}"
         self.problems.report(span, code, f"there is no {what} `{name}`", suggest(name, known, otherwise))
@@ -150,9 +150,9 @@ class Lookups:
         return self.library.text(name, kind) if self.is_kind(name, span, kind) else None
 
     def resolve_shape(self, spec: ShapeSpec | None) -> ShapeSpec | None:
-        """Return a literal shape: the step's own, or that of the template that the step names.
+        """Return the shape in `spec` or, if `spec` names a template, the shape of the template.
 
-        Returns None if neither has a shape.
+        Returns None if there is no shape.
         """
         if spec is None or not spec.name:
             return spec
@@ -174,7 +174,7 @@ class Lookups:
         return self.library.bank(name) if self.is_kind(name, span, "questions", "question bank") else None
 
     def is_kind(self, name: str, span: Span, kind: str, what: str = "") -> bool:
-        """Return whether the skill `area/name` exists and declares no other kind; report it if not."""
+        """Return whether the skill `area/name` exists and does not declare another kind. Report the name if not."""
         library = self.library
         self.add_reference(span, "file", f"skills/{name}.md", name)
         if library.locate(f"skills/{name}.md") is None:
@@ -210,7 +210,7 @@ class Lookups:
         return self._roles[name]
 
     def check_model(self, name: str, span: Span) -> None:
-        """Report a name that is not a tier, alias, intent, provider's model or listed model."""
+        """Report `name` unless it is a tier, an alias, an intent, a provider's model, or a listed model."""
         self._add_model_reference(name, span)
         if wrong := self.models.check_model(name):
             self.problems.report(span, *wrong)
@@ -227,9 +227,9 @@ class Lookups:
         return ModelNames.of(self.config("models").data or {})
 
     def value_spans(self, value: Value, written: Any, settings: Settings) -> list[Span]:
-        """Return where a text that a value yields is written: in parts of the value, or in the config.
+        """Return the positions at which `written`, a result of `value`, occurs in `value` or in the config.
 
-        If it is in neither, return the position of the value.
+        If it occurs in neither, return the position of `value`.
         """
         parts = (value, *(value.items or ()), *(value.entries or {}).values())
         literal_spans = [part.span for part in parts if part.literal == written]
@@ -237,7 +237,7 @@ class Lookups:
         return literal_spans or config_spans or [value.span]
 
     def check_reference(self, kind: str, name: Any, span: Span) -> None:
-        """Check a value of the kind `member` or `model`; values of other kinds name nothing."""
+        """Check a value of the kind `member` or `model`; values of other kinds need no check."""
         if kind == "member":
             self.check_member(name, span)
         elif kind == "model":
@@ -273,7 +273,7 @@ class Lookups:
             hint = suggest(member.role, self.library.names("roles"), f"create `roles/{member.role}.md`")
             yield InvalidName("unknown-role", f"there is no role `{member.role}`", hint)
         elif role is not None and member.variant and member.variant not in role.variants:
-            hint = suggest(member.variant, role.variants) or "it has no variants"
+            hint = suggest(member.variant, role.variants) or "the role has no variants"
             yield InvalidName("unknown-variant", f"the role `{member.role}` has no variant `{member.variant}`", hint)
         if member.model and (wrong := self.models.check_model(member.model)):
             yield wrong
@@ -315,7 +315,7 @@ def referenced_models(library: Library, workflow: Workflow, inputs: Mapping[str,
 
 
 def member_models(library: Library, written: Any) -> list[str]:
-    """Return the name of a member's model, as a list; empty if the member does not exist."""
+    """Return a list with the name of a member's model; the list is empty if the member does not exist."""
     try:
         member = parse_member(written)
     except MemberError:

@@ -62,7 +62,7 @@ class ModelNames:
         )
 
     def check_model(self, name: str) -> InvalidName | None:
-        """Return the error if no model has this name; None if a model has it or no providers are configured."""
+        """Return an error if no model is named `name`. Without configured providers, return None."""
         folded, (provider, colon, model) = name.casefold(), name.partition(":")
         if not self.providers or folded in self.aliases or folded in self.intents:
             return None
@@ -90,7 +90,7 @@ class ModelNames:
         return chain
 
     def check_cycle(self, name: str) -> InvalidName | None:
-        """Return the error if the tiers and aliases that start at a name form a cycle or too long a chain."""
+        """Return the error if the tiers and aliases that start at a name form a cycle or a chain that is too long."""
         chain = self.alias_chain(name)
         if chain[-1].casefold() not in self.aliases:
             return None
@@ -112,7 +112,7 @@ class ModelNames:
 
 
 def check_names(layers: Iterable[Layer], data: Mapping[str, Any], problems: Problems) -> None:
-    """Report each name in `config/models.yaml` files that does not resolve to a model or provider."""
+    """Report each name that does not resolve to a model or provider, in all `config/models.yaml` files."""
     names = ModelNames.of(data)
     for layer in layers:
         for node, wrong in _checked_names(layer, names):

@@ -56,7 +56,7 @@ TABLES: Final[dict[str, Keys]] = {
     "providers": {
         "kind": Key("choice", "the API that it provides", True, tuple(registry.BUILT_IN["providers"])),
         "base_url": Key("address", "write its base URL", True),
-        "key": Key("variable", 'the environment variable with its key, `""` if it needs none'),
+        "key": Key("variable", 'the environment variable with its key; `""` if it needs no key'),
         "names": Key("text", "a pattern for the bare names of its models"),
         "strong": Key("text", "its model for `strong` if it replaces another provider"),
         "fast": Key("text", "its model for `fast` if it replaces another provider"),
@@ -72,7 +72,7 @@ TABLES: Final[dict[str, Keys]] = {
         "window": _count("tokens"),
         "max_output": _count("tokens"),
         **RATES,
-        "above": _count("tokens from which the `long` rates apply", 0),
+        "above": _count("input tokens above which the `long` rates apply", 0),
         "long": Key("rates", "the rates of a long call"),
     },
 }
@@ -115,7 +115,7 @@ def user_addresses(layers: Iterable[tuple[str, Mapping]]) -> frozenset[str]:
 
 
 def part_entries(layer: Mapping, part: str) -> Iterator[tuple[str, MappingEntry]]:
-    """Yield the entries of a part of a layer, by name."""
+    """Yield the name and the entry of each item in the section `part` of a layer."""
     node = layer.get(part)
     if isinstance(node, Mapping):
         yield from node.entries.items()
@@ -183,7 +183,7 @@ class _Layer(Reader):
         return MappingEntry(entry.key, written._replace(entries=kept))
 
     def mapping_entries(self, node: Node) -> dict[str, MappingEntry]:
-        """Return the entries of a mapping. Any other value is reported and has no entries."""
+        """Return the entries of a mapping. For any other value, report it and return no entries."""
         if isinstance(node, Mapping):
             return node.entries
         if to_plain(node) is not None:

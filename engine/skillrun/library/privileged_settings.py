@@ -1,7 +1,7 @@
 """Finds the settings of a project that need the user's consent, and the file that sets each provider's address.
 
 Settings that cannot send a key or prompt anywhere need no consent: tiers, names, prices, numbers, and the project's
-providers that run on this machine and have no key. This module does not ask for the consent.
+providers that run on this machine and have no key. This module does not ask for consent.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Endpoint:
     def is_free(self) -> bool:
         """Whether the endpoint needs no consent: it has no key, is on this machine, and its kind is built in.
 
-        The client of a package may send requests to another address than this one.
+        A kind from a package needs consent, because its client can send requests to any address.
         """
         if self.key or not self.is_built_in:
             return False
@@ -53,7 +53,8 @@ class Endpoint:
 class PrivilegedSetting:
     """A project setting that needs consent.
 
-    `endpoint` is the provider's endpoint with the project's settings, `baseline` the one without them.
+    `endpoint` is the provider's endpoint with the project's settings; `baseline` is the endpoint without the project's
+    settings.
     """
 
     provider: str
@@ -124,7 +125,7 @@ def consent_digest(settings: Iterable[PrivilegedSetting]) -> str:
 def origins(models: Config) -> dict[str, Origin]:
     """Return which file sets the address of each provider.
 
-    This is the weakest file that has the effective value.
+    If several files have the effective address, the weakest file counts.
     """
     layers = tuple(zip(models.roots, models.layers, strict=True))
     addresses = user_addresses(layers)

@@ -1,6 +1,6 @@
 """Applies renames of config keys: a value at an old key in a project's file is read as if it were at the new key.
 
-The notation is `was: {modes.<mode>.panel: panels.<mode>}`, which maps new keys to old keys. Merging is not done here.
+The notation is `was: {modes.<mode>.panel: panels.<mode>}`, which maps new keys to old keys.
 """
 
 from __future__ import annotations

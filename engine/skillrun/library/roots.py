@@ -42,9 +42,9 @@ class Root:
 def enclosing_project(place: Path) -> Path | None:
     """Return the project folder of a path: the path itself, or a folder that contains it.
 
-    This is the nearest folder with project files, or else the nearest one with runs. The search stops at the root of a
-    repository and at the home folder. Many programs have a folder `config`, so a file in `config` counts only if it has
-    the name of a shipped config file.
+    The project is the nearest folder with project files; if there is none, it is the nearest folder with runs. The
+    search stops at the root of a repository and at the home folder. Many programs have a folder `config`, so a file in
+    `config` counts only if it has the name of a shipped config file.
     """
     folders = list(_candidate_folders(place))
     config = tuple(f"config/{path.name}" for path in (package_library() / "config").glob("*.yaml"))

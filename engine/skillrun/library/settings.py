@@ -1,7 +1,7 @@
-"""Reads what the engine takes from config files: the store, the budget limits, the patterns of secret file names, and
-the reply sizes of steps.
+"""Reads the engine's settings from config files: the store, budget limits, patterns of secret file names, and the reply
+sizes of steps.
 
-A project may be somebody else's, so it cannot set the store, raise a limit, or take a pattern away.
+A project can come from somebody else, so it cannot set the store, raise a limit, or remove a pattern.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _AGAIN: Final = re.compile(r"@[\d.]+$")
 
 
 def check_engine_settings(library: Library, problems: Problems) -> None:
-    """Report what a project cannot set, and errors in the reply sizes."""
+    """Report settings that a project cannot set, and errors in the reply sizes."""
     for root, layer in library.layers(CONFIG):
         if root == PROJECT:
             _check_project_settings(layer, problems)
@@ -49,7 +49,7 @@ def check_engine_settings(library: Library, problems: Problems) -> None:
 
 
 def _check_project_settings(layer: source.Mapping, problems: Problems) -> None:
-    """Report a store, because a cloned project could redirect runs with it, and patterns that allow secret names."""
+    """Report a store, because a cloned project could redirect runs. Report patterns that would allow secret names."""
     entry = layer.entries.get(STORE)
     if entry is not None and not (isinstance(entry.value, Scalar) and not entry.value.value):
         message = f"a project cannot set `{STORE}`: only your user config can set where runs are stored"

@@ -54,7 +54,7 @@ class ScopeOwners:
     output_files: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def resolve_symbols(self, key: str, label: Path | None, local: Collection[str]) -> Iterator[Symbol]:
-        """Yield the symbols that a name or a field may refer to.
+        """Yield the symbols that a name or a field can refer to.
 
         Without a label, `key` is a name; with a label, it is a field of the record with this label. `local` has the
         names that steps bind.
@@ -103,7 +103,7 @@ class ScopeRange:
 class SymbolTable:
     """The references and scopes of one check, by file.
 
-    `indexed` has symbols whose fields are read by computed names; the last part of such a symbol's name is empty.
+    `indexed` has the symbols whose fields are read under computed names. The last part of their names is empty.
     """
 
     references: dict[Source, dict[SymbolReference, None]] = field(default_factory=lambda: defaultdict(dict))
@@ -111,7 +111,7 @@ class SymbolTable:
     indexed: set[Symbol] = field(default_factory=set)
 
     def add_reference(self, span: Span, name: str, symbol: Symbol) -> None:
-        """Record a reference if the text at the position is the name, possibly in quotes."""
+        """Record a reference if the text at `span` is `name`, with or without quotes."""
         text, start = span.source.text, span.offset
         start += text[start : start + 1] in ("'", '"')
         for spelling in (name, identifier(name)):

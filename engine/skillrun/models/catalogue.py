@@ -1,6 +1,6 @@
-"""Resolves model names to a provider, model, window and price, using the data in `config/models.yaml`.
+"""Resolves model names to a provider, model, context window and price, using the data in `config/models.yaml`.
 
-Resolution is pure, except that `model_lists` fetches the lists of models that providers publish.
+Only `model_lists` uses the network: it fetches the lists of models that providers publish.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ class Catalogue:
     def from_config(cls, config: Mapping[str, Any], origins: Mapping[str, Origin] = MappingProxyType({})) -> Catalogue:
         """Build the catalogue from the merged `models.yaml`, which `library.models_yaml` has checked.
 
-        `origins` maps a provider to the file that sets its address. A provider without an origin is not considered the
-        user's own.
+        `origins` maps each provider to the file that sets its address. An address without an origin does not count as
+        set by the user.
         """
 
         def build_entries(kind: type[Any], part: str) -> dict[str, Any]:
@@ -80,8 +80,8 @@ class Catalogue:
         )
 
     def apply_base_urls(self, environ: Mapping[str, str]) -> Catalogue:
-        """Return the catalogue with the base URLs that are set in the environment, in the variables that the SDKs read,
-        such as `ANTHROPIC_BASE_URL`.
+        """Return the catalogue with base URLs replaced by those in `environ`. The SDKs read the same variables, such as
+        `ANTHROPIC_BASE_URL`.
 
         Only providers whose key is set are changed. Raises `SkillrunError` for an invalid URL, without showing the URL.
         """
@@ -101,12 +101,13 @@ class Catalogue:
         return replace(self, providers=providers)
 
     def block_providers(self, reasons: Mapping[str, str]) -> Catalogue:
-        """Return the catalogue with the named providers blocked, each for the given reason."""
+        """Return the catalogue with each provider in `reasons` blocked for its reason."""
         blocked = {name: replace(of, blocked_reason=reasons.get(name, "")) for name, of in self.providers.items()}
         return replace(self, providers=blocked)
 
     def provider_locations(self, models: Iterable[str]) -> dict[str, str]:
-        """Return, for display, the locations of the providers of these models. The embedded model has no location."""
+        """Return the locations of the providers of `models`, for display, keyed by provider. The embedded model has no
+        location."""
         names = dict.fromkeys(model.partition(":")[0] for model in models)
         return {
             name: self.providers[name].location
@@ -158,8 +159,8 @@ class Catalogue:
     async def resolve_live(
         self, name: str, environ: Mapping[str, str], cache: Path, override: str = ""
     ) -> ResolvedModel:
-        """Resolve `name` as `resolve` does, using the provider's list of models. The list is cached for a day, so the
-        caller pins the result."""
+        """Resolve `name` as `resolve` does, using the provider's list of models. The list is cached for a day and can
+        change later, so callers store the result."""
         target, _ = self._resolve_name(name, environ, override)
         model_list = None
         if isinstance(target, Intent):
@@ -179,8 +180,7 @@ class Catalogue:
         return self.resolve(name, environ, override, model_list)
 
     def can_resolve_to(self, name: str, model: str, environ: Mapping[str, str], override: str = "") -> bool:
-        """Whether a name can resolve to this model: the name means exactly this model, or an intent that the model
-        matches."""
+        """Whether `name` can resolve to `model`, either directly or through an intent that the model matches."""
         target, _ = self._resolve_name(name, environ, override)
         if isinstance(target, Intent):
             provider, _, listed_name = model.partition(":")
@@ -190,14 +190,13 @@ class Catalogue:
         return target == model
 
     def price(self, model: str, usage: Usage) -> float | None:
-        """Return the price in dollars of a call to `provider:model`, or None if it is unknown. The scripted model is
-        free."""
+        """Return the price of a call to `provider:model` in dollars, or None if the price is unknown. The scripted
+        model is free."""
         rates = _price(self.models.get(model, {}))
         return 0.0 if model.startswith("scripted:") else rates.cost(usage) if rates else None
 
     def _resolve_name(self, name: str, environ: Mapping[str, str], override: str) -> tuple[str | Intent, list[str]]:
-        """Return the exact model or the intent that a name resolves to, and an explanation for each step of the
-        resolution."""
+        """Return the exact model or the intent that `name` resolves to, and an explanation of each step."""
         target, why = self._follow_aliases(name, environ, override)
         if override or name.casefold() not in map(str.casefold, self.elsewhere):
             return target, why
@@ -279,8 +278,8 @@ def _price(entry: Mapping[str, Any]) -> Price | None:
 
 
 def _check_provider(provider: ProviderConfig, origin: Origin) -> None:
-    """Raise an error for an invalid provider. This is a safeguard: the check of the config files already reports such
-    errors."""
+    """Raise an error for an invalid provider. This is a safeguard, because the check of the config files already
+    reports invalid providers."""
     where = f"models.yaml: `providers.{provider.name}"
     if not PROVIDER.fullmatch(provider.name):
         raise SkillrunError("models.yaml: a provider's name is invalid", PROVIDER_HINT)
@@ -305,7 +304,7 @@ def _match_key(name: str, table: Mapping[str, Any]) -> str | None:
 
 
 def _require_option(what: str, value: str, options: Iterable[str]) -> None:
-    """Raise an error unless the value is one of the options."""
+    """Raise an error unless `value` is one of `options`."""
     names = list(options)
     if value not in names:
         hint = did_you_mean(value, names) or allowed_hint(names)

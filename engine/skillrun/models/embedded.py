@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from skillrun.models.entries import ClientContext, ProviderConfig
 
 STEPS = [(items, characters) for items in (4, 3, 2, 1) for characters in (400, 270, 180, 120, 80, 40)]
-"""Pairs of limits: the items of a list, and the characters of a text. They apply where the schema sets no limit; the
-first pair that makes the reply short enough is used."""
+"""Pairs of limits: items per list and characters per text. Wherever the schema sets no limit, the first pair that makes
+the reply short enough is used."""
 _OVERHEAD = 8  # characters of punctuation and white space per value
 
 
 def limit_schema(schema: dict[str, Any], max_tokens: int) -> dict[str, Any]:
-    """Return the schema with missing `maxItems` and `maxLength` added, so that the longest reply fits into
-    `max_tokens`. This assumes one token per character, the worst case of a small model. Existing limits stay."""
+    """Return `schema` with `maxItems` and `maxLength` added where they are missing, so that the longest reply fits into
+    `max_tokens`. A character counts as one token, the worst case for a small model."""
     smaller = schema
     for items, characters in STEPS:
         smaller = _apply_limits(schema, items, characters)
@@ -43,7 +43,8 @@ def limit_schema(schema: dict[str, Any], max_tokens: int) -> dict[str, Any]:
 
 
 def max_reply_length(schema: Any) -> int:
-    """Return an estimate of the longest reply's length in characters. A text of unlimited length counts as 100."""
+    """Return an estimate of the longest reply's length in characters. A text without a limit counts as 100
+    characters."""
     if not isinstance(schema, Mapping):
         return _OVERHEAD
     branches = [*schema.get("anyOf", ()), *schema.get("oneOf", ())]

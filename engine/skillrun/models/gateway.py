@@ -1,6 +1,6 @@
 """The only path to a model: selects the provider of a request, limits concurrency, reports attempts, and retries.
 
-Only the gateway retries. The SDKs do not, and a step does not retry after the gateway gave up.
+Only the gateway retries. The SDKs never retry, and a step does not repeat a call after the gateway has given up.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from skillrun.models.scripted import ScriptedGateway
 from skillrun.syntax.diagnostics import SkillrunError
 
 LOCAL_RETRY_SECONDS: Final = 1.5
-"""The time limit for retries if no server listens at a local address. It is short, because a restarting server is back
-quickly."""
+"""Time limit for retries in seconds if no server listens at a local address. A restarting server is back quickly, so
+the limit is short."""
 
 
 class ProcessLimits:
@@ -41,7 +41,7 @@ class ProcessLimits:
         return self._semaphores.setdefault(provider.name, asyncio.Semaphore(provider.concurrency))
 
     def pause(self, provider: ProviderConfig, seconds: float) -> None:
-        """Do nothing: the rejected call itself waits."""
+        """Do nothing, because the rejected call itself waits."""
 
 
 def open_gateway(
@@ -53,8 +53,8 @@ def open_gateway(
 ) -> ModelGateway:
     """Return a gateway to all providers of the catalogue. Each provider is set up at its first call.
 
-    `progress` receives a line for the user about each slow operation, such as fetching the embedded model's weights, or
-    a retry. Without `slots`, the limits apply only to the calls of this gateway.
+    `progress` shows the user a line about each retry and each slow operation, such as fetching the embedded model's
+    weights. Without `slots`, the limits apply only to the calls of this gateway.
     """
     return ModelGateway(catalogue, environ, cache, progress, slots or ProcessLimits())
 
@@ -76,8 +76,8 @@ class ModelGateway:
         self._redactor = Redactor(self.environ.get(p.key, "") for p in self.catalogue.providers.values() if p.key)
 
     async def send(self, request: Request, address: str, attempts: AttemptListener = NULL_LISTENER) -> Reply:
-        """Return the reply with its price and its duration in seconds, which includes waits and retries. Raises
-        `ModelError`."""
+        """Return the reply with its price in dollars and its duration in seconds. The duration includes waits and
+        retries. Raises `ModelError`."""
         if request.model.startswith("scripted:"):
             return await self._scripted.send(request, address, attempts)
         provider = self.catalogue.providers[request.model.partition(":")[0]]
@@ -137,7 +137,8 @@ class ModelGateway:
         raise error from None
 
     def _complete_reply(self, reply: object, request: Request) -> Reply:
-        """Return the reply of a package's client with its model, and without keys. Raises TypeError."""
+        """Return a reply of a package's client with its model set and keys removed. Raises TypeError if it is not a
+        Reply."""
         if not isinstance(reply, Reply):
             raise TypeError(f"its client returned {type(reply).__name__} instead of Reply")
         redactor = self._redactor
@@ -147,8 +148,8 @@ class ModelGateway:
     async def _ensure_open(self, provider: ProviderConfig, name: str, previous_failure: ModelError | None) -> None:
         """Open the provider's client.
 
-        If this call waited while a different call tried and failed to open the client, raise the error of the other
-        call instead of trying again. `previous_failure` is the error that was known when this call started.
+        If another call failed to open the client while this call waited, raise the error of the other call.
+        `previous_failure` is the error that was known when this call started.
         """
         if provider.name in self.clients:
             return
@@ -187,7 +188,7 @@ class ModelGateway:
 
     @contextmanager
     def _report_extension(self, provider: ProviderConfig) -> Iterator[None]:
-        """Raise `ModelError` for any error of a client that a package provides."""
+        """Convert any error that a package's client raises to `ModelError`."""
         try:
             with registry.report_failure("providers", provider.kind):
                 yield

@@ -1,6 +1,6 @@
-"""Requests to models and their replies: plain frozen values, their JSON form, and the fingerprint of a request.
+"""Requests to models and replies, as frozen values that are independent of providers.
 
-Independent of providers.
+Converts both to JSON, and computes the fingerprint of a request.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ErrorKind = Literal[
 ERROR_KINDS: tuple[ErrorKind, ...] = get_args(ErrorKind)
 RETRYABLE_ERRORS = frozenset({"rate_limit", "overloaded", "connection", "timeout"})
 CONFIGURATION_ERRORS = frozenset({"auth", "not_found"})
-"""Kinds of errors that another key or model may avoid."""
+"""Kinds of errors that another key or model could avoid."""
 FATAL_ERRORS = frozenset({"budget", "missing"})
 """Kinds of errors after which further calls would fail too: the account has no credit, or the local model is
 missing."""
@@ -52,7 +52,7 @@ class ModelError(RequestFailed):
         self.wait: float | None = None
         """How many seconds the provider asks to wait before the next attempt."""
         self.is_unreachable = False
-        """Whether no connection was established, so that nothing was sent."""
+        """Whether nothing was sent, because no connection was established."""
 
     @property
     def is_final(self) -> bool:
@@ -78,9 +78,9 @@ class Block:
     cache: bool = False
     """Whether the provider should cache the prompt up to and including this block."""
     part: str = ""
-    """The name, for display, of the part of the prompt that this block is."""
+    """Display name of the prompt part that this block represents."""
     left_out: tuple[str, ...] = ()
-    """Descriptions, for display, of content that did not fit into the block."""
+    """Display texts about content that did not fit into the block."""
 
     def to_dict(self) -> dict[str, Any]:
         part = {"part": self.part} if self.part else {}
@@ -94,7 +94,7 @@ class Block:
 
 @dataclass(frozen=True)
 class ToolCall:
-    """A tool call in a reply. `extra` is opaque data that the provider expects to be sent back with the call, such as
+    """A tool call in a reply. `extra` is opaque data that must be sent back to the provider with the call, such as
     Gemini's thought signature."""
 
     id: str
@@ -165,8 +165,8 @@ class Request:
     def fingerprint(self) -> str:
         """Return the hexadecimal SHA-256 of the request's canonical JSON. It is computed once.
 
-        It leaves out cache breakpoints, which change the price of a call but not its reply, and `extra`, which belongs
-        to the provider.
+        Cache breakpoints are left out, because they do not change the reply. `extra` is left out, because it belongs to
+        the provider.
         """
         return self._fingerprint
 
@@ -206,7 +206,7 @@ class Request:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Request:
-        """Return the request that `to_dict` converted, with the same fingerprint. Unknown keys are ignored."""
+        """Return the request for a result of `to_dict`. The fingerprint is the same, and unknown keys are ignored."""
         return cls(
             data["model"],
             tuple(map(Block.from_dict, data["system"])),
@@ -279,7 +279,7 @@ class AttemptListener(Protocol):
     """Receives a notification of every attempt of a call, and may prevent the attempt."""
 
     async def on_sent(self, number: int) -> None:
-        """Handle an attempt that has a slot and is about to be sent. Raising an error prevents it."""
+        """Handle an attempt that has a slot and is about to be sent. Raise an error to prevent the attempt."""
         ...
 
     async def on_failed(self, number: int, error: ModelError) -> None:
@@ -302,10 +302,11 @@ class Gateway(Protocol):
     """The only path to a model. The `address` of a call identifies it in the run; only the scripted model reads it."""
 
     async def send(self, request: Request, address: str, attempts: AttemptListener = NULL_LISTENER) -> Reply:
-        """Return the reply, whatever its `stop`. Raises `ModelError`, and any error that `attempts` raises.
+        """Return the reply, even if its `stop` shows that it is incomplete. Raises `ModelError`, and any error that
+        `attempts` raises.
 
-        `attempts` is notified while an attempt holds its slot: right before the request is sent, and if the attempt
-        failed.
+        While an attempt holds its slot, `attempts` is notified right before the request is sent, and again if the
+        attempt fails.
         """
         ...
 

@@ -22,8 +22,8 @@ CACHE_SECONDS = 24 * 3600
 SECONDS = 10
 FAILURE_SECONDS = 60
 _failures: dict[str, ModelList] = {}
-"""Failed and empty lists, keyed by the provider's kind and address. They are kept so that resolving many names does not
-repeat failing requests."""
+"""Failed and empty lists, keyed by the provider's kind and address. Keeping them avoids a repeated request for every
+name that is resolved."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,8 @@ class ModelList:
         return datetime.fromtimestamp(self.fetched_at, UTC).date().isoformat()
 
     def newest(self, match: str) -> str | None:
-        """Return the matching name with the highest version. Of names with the same version, return the shortest."""
+        """Return the matching name with the highest version. If several names have the same version, return the
+        shortest."""
         return max((name for name in self.names if fnmatchcase(name, match)), key=_version_key, default=None)
 
 
@@ -48,7 +49,7 @@ async def fetch_model_list(provider: ProviderConfig, key: str, cache: Path) -> M
     """Return the provider's list, which is cached for a day. Never raises: if fetching fails, the list's `error` says
     why.
 
-    The cache key consists of the provider's kind and address. It leaves out the name, because another project may give
+    The cache key consists of the provider's kind and address. It leaves out the name, because another project can give
     the same name to another provider.
     """
     from skillrun.models.messages import ModelError
@@ -59,7 +60,7 @@ async def fetch_model_list(provider: ProviderConfig, key: str, cache: Path) -> M
     if (cached := read_cached_list(provider, cache)) is not None:
         return cached
     if provider.kind not in registry.BUILT_IN["providers"]:
-        return ModelList((), now, f"providers of the kind `{provider.kind}` have no list")
+        return ModelList((), now, f"providers of the kind `{provider.kind}` publish no list of models")
     path = _cache_path(provider, cache)
     cache_key = path.stem
     failure = _failures.get(cache_key)
@@ -104,7 +105,7 @@ _DATE = re.compile(r"(?<![\d.])(?:\d{4}-\d\d-\d\d|\d\d-\d{4}|\d\d-\d\d)(?![\d.])
 
 
 def _version_key(name: str) -> tuple[list[int], int, str]:
-    """Return a key that sorts names by version. Dates are ignored: numbers of more than three digits, and `05-06`,
-    `2026-05-06` or `05-2026`."""
+    """Return a key that sorts names by version. Dates are ignored, such as `2026-05-06`, `05-06` or `05-2026`, and so
+    is any number of more than three digits."""
     version = [int(number) for number in re.findall(r"\d+", _DATE.sub("", name)) if len(number) <= 3]
     return version, -len(name), name

@@ -35,7 +35,7 @@ ERROR_STATUSES = range(400, 600)
 
 
 def build_model(provider: ProviderConfig, client: Any, name: str) -> Model[Any]:
-    """Return the Pydantic AI model for the provider's protocol; the imports take about a second."""
+    """Return the Pydantic AI model for the provider's protocol. The imports take about a second."""
     if provider.kind == "anthropic":
         from pydantic_ai.models.anthropic import AnthropicModel
         from pydantic_ai.providers.anthropic import AnthropicProvider
@@ -64,10 +64,10 @@ def build_model(provider: ProviderConfig, client: Any, name: str) -> Model[Any]:
 
 
 def _chat_model_class() -> type[OpenAIChatModel]:
-    """Return Pydantic AI's chat completions model, extended so that replies include the reported total of tokens.
+    """Return Pydantic AI's chat completions model, extended to keep the total of tokens that the provider reports.
 
-    If a response with HTTP status 200 contains an error, an exception with the error's own code is raised. Gateways
-    such as OpenRouter send such responses when the upstream provider fails.
+    The model also raises the error in a response with HTTP status 200, with the error's own code. Gateways such as
+    OpenRouter send an error in this form when the upstream provider fails.
     """
     from pydantic_ai.exceptions import ModelHTTPError
     from pydantic_ai.models.openai import OpenAIChatModel
@@ -95,7 +95,7 @@ MODEL_NAME: Final = re.compile(r"[\w.:/@+-]{1,200}", re.ASCII)
 MAX_NAMES: Final = 10_000
 MAX_DEPTH: Final = 100
 OVERHEAD_TOKENS: Final = 20_000
-"""How many tokens a provider may add, such as instructions about tools and schemas, or hidden thinking."""
+"""The number of tokens that a provider can add, for instructions about tools and schemas or for hidden thinking."""
 MAX_RATIO: Final = 10
 STOPS: Mapping[str | None, StopReason] = {
     "stop": "end",
@@ -157,8 +157,8 @@ class ProviderClient:
         return replace(reply, usage=usage)
 
     def prepare_model(self, name: str) -> Model[Any]:
-        """Import and set up everything that calls to the model need. This takes over a second, so run it in a thread
-        beforehand."""
+        """Import and set up everything needed for calls to the model. Run it in a thread, because it takes over a
+        second."""
         if name not in self._models:
             # The user gets a separate message about an implausible usage.
             warnings.filterwarnings("ignore", "Failed to extract usage")
@@ -218,8 +218,8 @@ async def list_models(provider: ProviderConfig, key: str, seconds: float) -> lis
 
 
 def _build_history(request: Request, provider_name: str, *, use_cache_points: bool) -> list[ModelMessage]:
-    """Return the messages of a request in Pydantic AI's form. Cache breakpoints of user blocks are kept if
-    `use_cache_points`.
+    """Return the messages of a request in Pydantic AI's form. `use_cache_points` keeps the cache breakpoints of user
+    blocks.
 
     `provider_name` is Pydantic AI's name for the provider. The extra data of a tool call is sent back only to that
     provider.
@@ -286,8 +286,8 @@ def _build_parameters(request: Request) -> ModelRequestParameters:
 
 
 def _build_reply(response: ModelResponse, request: Request, redactor: Redactor) -> Reply:
-    """Return the response as a reply without usage and with keys removed. Raises `ModelError` if it is too long or too
-    deeply nested."""
+    """Convert a response to a reply, without usage and with keys removed. Raises `ModelError` if the reply is too long
+    or too deeply nested."""
     from pydantic_ai.messages import TextPart, ToolCallPart
 
     provider, _, requested_model = request.model.partition(":")
@@ -309,7 +309,7 @@ def _build_reply(response: ModelResponse, request: Request, redactor: Redactor) 
         text = str((response.provider_details or {}).get("refusal", ""))
     size = len(text) + sum(_json_size([call.arguments, call.extra, call.name, call.id]) for call in calls)
     if size > MAX_REPLY:
-        raise ModelError("other", f"the reply of {provider} is longer than {MAX_REPLY:,} characters and is not used")
+        raise ModelError("other", f"the reply of {provider} is longer than {MAX_REPLY:,} characters and was discarded")
     name = response.model_name or requested_model
     return Reply(
         text=redactor.redact_text(text),
@@ -330,8 +330,8 @@ def _build_reply(response: ModelResponse, request: Request, redactor: Redactor) 
 
 
 def _normalize_usage(response: ModelResponse) -> RequestUsage:
-    """Return the usage. If the total exceeds the sum of input and output, the difference is thinking and is added to
-    the output.
+    """Return the usage with thinking tokens added to the output. Thinking is the difference if the total exceeds the
+    sum of input and output.
 
     Gemini reports usage this way: https://ai.google.dev/gemini-api/docs/thinking (thoughts are billed but not
     returned).
@@ -345,10 +345,10 @@ def _normalize_usage(response: ModelResponse) -> RequestUsage:
 
 
 def _verify_stop(response: ModelResponse, stop: StopReason, calls: Sequence[ToolCall]) -> StopReason:
-    """Return `tool` or `end`, depending on whether there are calls. Return `other` if the response has no finish
-    reason, or if its tool calls are missing.
+    """Return `tool` if there are calls, and `end` if not. Return `other` if the response has no finish reason, or
+    announces tool calls but contains none.
 
-    Pydantic AI treats a missing reason as `stop`; the provider's own reason is in the response's details.
+    Pydantic AI treats a missing reason as `stop`, so the provider's own reason is read from the response's details.
     """
     from pydantic_ai.messages import ToolCallPart
 
@@ -377,12 +377,11 @@ def _json_size(value: Any, depth: int = 0) -> int:
 
 
 def _clamp_usage(reported: RequestUsage, request: Request, reply: Reply, max_tokens: int) -> tuple[Usage, str]:
-    """Return the usage to count, and a description of the implausible values that the provider reported, which may be
-    empty.
+    """Return the usage to count, and a description of the implausible values that the provider reported, if any.
 
-    A token has at least one byte, so the bytes of the request limit the input tokens; a margin is added. The output is
-    limited to a multiple of `max_tokens`, because `max_tokens` may not include thinking. If a value is missing, or is
-    less than a tenth of our estimate, the estimate is used.
+    A token has at least one byte, so input tokens are limited to the bytes of the request plus a margin. Output tokens
+    are limited to a multiple of `max_tokens`, because not every provider counts thinking towards `max_tokens`. If a
+    value is missing, or is less than a tenth of our estimate, the estimate is used.
     """
     blocks = [*request.system, *(block for message in request.messages for block in message.blocks)]
     calls = [call.to_dict() for message in request.messages for call in message.calls]

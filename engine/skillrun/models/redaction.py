@@ -1,6 +1,6 @@
 """Removes keys from texts: known keys, recognizable pieces of known keys, and text that looks like a key.
 
-All text from a provider passes through here before it is cut, stored or shown.
+All text from a provider passes through this module before it is shortened, stored or shown.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ _OBFUSCATIONS = (
     re.compile(f"{_ESCAPES}|{_INVISIBLE}"),
     re.compile(f"{_ESCAPES}|{ESCAPE_SEQUENCE.pattern}|{_INVISIBLE}"),
 )
-"""Match escapes and invisible characters, which can hide a key but disappear when the text is decoded, cleaned or
-shown. The second pattern also matches whole terminal escape sequences."""
+"""Match escapes and invisible characters that can hide a key until the text is decoded, cleaned or shown. The second
+pattern also matches whole terminal escape sequences."""
 _NAMES = re.compile(r"(?i)(?:^|_)(?:key|token|secret|password|passwd|credentials?)$")
 
 
 class Redactor:
-    """Removes known keys from texts: in upper or lower case, percent-encoded, in base64, or only pieces of the keys."""
+    """Removes known keys and pieces of known keys from texts, in any letter case, percent-encoded, or in base64."""
 
     def __init__(self, keys: Iterable[str] = ()) -> None:
         self._whole = sorted({key for key in keys if key}, key=len, reverse=True)
@@ -60,8 +60,8 @@ class Redactor:
         return cls(value for name, value in environ.items() if _NAMES.search(name) and len(value) >= PIECE)
 
     def redact_text(self, text: str) -> str:
-        """Remove pieces of the known keys. Text that merely looks like a key stays, because a reply may be about such a
-        text."""
+        """Remove pieces of the known keys. Text that only looks like a key stays, because a reply can contain example
+        keys."""
         if not self._pieces or len(text) < PIECE:
             return text
         for obfuscation in (None, *_OBFUSCATIONS):
@@ -69,7 +69,7 @@ class Redactor:
         return text
 
     def _redact(self, text: str, obfuscation: re.Pattern[str] | None) -> str:
-        """Remove the pieces that become visible when the obfuscation is undone."""
+        """Remove the pieces of keys that become visible when matches of `obfuscation` are decoded."""
         if obfuscation is not None and obfuscation.search(text) is None:
             return text
         pieces = self._find_pieces(text if obfuscation is None else obfuscation.sub(_decode_escape, text))
@@ -120,8 +120,7 @@ def strip_userinfo(text: str) -> str:
 
 
 def _merge_pieces(lowered: bytes, places: Iterable[int]) -> list[tuple[int, int]]:
-    """Merge overlapping and adjacent pieces into spans. Drop spans that contain nothing but parts of a public
-    prefix."""
+    """Merge overlapping and adjacent pieces into spans. Drop spans that consist only of parts of a public prefix."""
     spans: list[tuple[int, int, bool]] = []
     for at in places:
         start, secret = at, lowered[at : at + PIECE] not in _PUBLIC
@@ -144,7 +143,7 @@ def _decode_escape(escape: re.Match[str]) -> str:
 
 
 def _source_positions(text: str, obfuscation: re.Pattern[str]) -> array[int]:
-    """Return, for each character of the decoded text and for its end, the position in the original text."""
+    """Return the position in the original text for each character of the decoded text, and for the end."""
     places = array("L")
     end = 0
     for hidden in obfuscation.finditer(text):

@@ -51,7 +51,7 @@ KEYS: Keys = {
     "model": Key("text", "a pattern for the model"),
     "text": Key("text", "the reply"),
     "data": Key("anything", "the reply, as JSON"),
-    "record": Key("anything", "the record at the end of a text; `false` for none; generated if omitted"),
+    "record": Key("anything", "the record at the end of a text; generated if omitted; `false` means no record"),
     "calls": Key("calls", "tool calls"),
     "fail": Key("choice", "the kind of failure, if the call fails", values=ERROR_KINDS),
     "message": Key("text", "the message of the failure"),
@@ -123,7 +123,7 @@ class ScriptedGateway:
         rules: Iterable[Rule] = (),
         price: Callable[[str, Usage], float | None] = lambda _model, _usage: 0.0,
     ) -> None:
-        """Create the gateway. `price` returns what a call would have cost on its model; the scripted replies are
+        """Create the gateway. `price` returns the price in dollars that each reply reports; by default, replies are
         free."""
         self.price = price
         self.rules = [replace(rule, answered_calls=[]) for rule in rules]  # copies, because a rule counts its calls
@@ -157,8 +157,8 @@ class ScriptedGateway:
         return Reply(text, rule.calls, usage, stop, request.model, price=self.price(request.model, usage))
 
     def on_replayed(self, address: str, request: Request, outcomes: Outcomes) -> None:
-        """Count a call that was made before this gateway existed, for the rules that can have produced its outcomes.
-        Each call is counted once."""
+        """Count a call made before this gateway existed. Each outcome counts for the first rule that can have produced
+        it. A repeated notification about the same call is ignored."""
         call = (address, request.fingerprint())
         if call in self._counted_calls or not outcomes:
             return

@@ -1,7 +1,7 @@
-"""Creates the SDK clients of providers, with rules for HTTP.
+"""Creates the SDK clients of providers, with strict rules for HTTP.
 
-All settings are passed explicitly. Redirects are not followed, only a fixed set of headers is sent, and the size of a
-body is checked while it is read, both as received and decompressed.
+All settings are passed explicitly. Redirects are not followed, and only a fixed set of headers is sent. The size of a
+body is limited, before and after decompression.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 PLATFORMS: Final = {"linux": "Linux", "darwin": "MacOS"}
 PLACEHOLDER_KEY: Final = "no-key"  # the SDKs reject an empty key
 MAX_BODY = 32 * 2**20
-"""The maximum bytes of one response: about twice the size of the stream of the longest possible reply."""
+"""Maximum size of a response in bytes: about twice the size of the longest possible reply as a stream."""
 _CHUNK_SIZE = 64 * 1024
 _HEADERS = frozenset(
     {
@@ -35,7 +35,7 @@ _HEADERS = frozenset(
 
 
 class ResponseRejected(Exception):
-    """A provider's response is rejected before it is read completely. The message gives the reason."""
+    """Raised when a provider's response is rejected before it is read completely. The message gives the reason."""
 
 
 def sdk_client(provider: ProviderConfig, key: str) -> Any:
@@ -87,8 +87,8 @@ def _build_client(provider: ProviderConfig, key: str) -> Any:
 def build_http_client(
     kind: Callable[..., httpx2.AsyncClient], key: str, *, is_local: bool = False
 ) -> httpx2.AsyncClient:
-    """Return an HTTP client of the given type for an SDK, with the rules of this module. If `is_local`, it bypasses any
-    proxy."""
+    """Return an HTTP client of the given type for an SDK, with the rules of this module. If `is_local`, the client
+    bypasses any proxy."""
 
     async def set_headers(request: httpx2.Request) -> None:
         for name in list(request.headers):

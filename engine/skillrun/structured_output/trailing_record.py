@@ -1,6 +1,6 @@
 """Splits a reply into a document and the record at its end, a fenced block marked `record` with one JSON object.
 
-If it is ambiguous which block is the record, that is an error.
+A reply in which more than one block could be the record is an error.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class FencedBlock(NamedTuple):
 class DocumentReply:
     """A reply, split into document and record. `record` is None if it is missing or does not match its schema.
 
-    A record with errors matches its schema, but does not answer every point exactly once.
+    If `record` is set and `errors` is not empty, the record does not answer every point exactly once.
     """
 
     document: str
@@ -56,8 +56,8 @@ def append_record(document: str, value: Any) -> str:
 def split_record(text: str, shape: Shape) -> DocumentReply:
     """Split a reply into its document and its record, or the errors of the record.
 
-    If the reply ends with two different valid blocks, that is an error, because it is ambiguous which one is the
-    record. An invalid block before the last one belongs to the document, and so does any block with text after it.
+    Two different valid blocks at the end of the reply are an error, because either could be the record. An invalid
+    block before the last one belongs to the document, and so does any block with text after it.
     """
     block = find_last_block(text)
     if block is None:
@@ -86,8 +86,8 @@ def find_last_block(text: str) -> FencedBlock | None:
 def _find_block(text: str) -> FencedBlock | None:
     """Return the record block at the end of a text, or None.
 
-    A block inside another fence is an example and not a record, if the other fence is closed after the block. A fence
-    that is opened before the block and never closed does not count.
+    A block inside another fence is an example, not a record. A fence that is opened before the block and never closed
+    does not enclose the block.
     """
     fences = list(_FENCE.finditer(text))
     opening = next((fence for fence in reversed(fences) if _is_record(fence)), None)
@@ -110,7 +110,7 @@ def _find_block(text: str) -> FencedBlock | None:
 
 
 def _is_record(fence: re.Match[str]) -> bool:
-    """Whether a fence is marked as a record. The mark may be the second word, as in ```` ```json record ````."""
+    """Whether a fence is marked as a record. The mark can be the second word, as in ```` ```json record ````."""
     return RECORD_MARK in fence["info"].lower().split()[:2]
 
 
@@ -119,7 +119,7 @@ def _closes(fence: re.Match[str], marks: str) -> bool:
 
 
 def _open_fence_marks(fences: list[re.Match[str]]) -> str:
-    """Return the marks of the fence that is still open after these fences, or "" if all are closed."""
+    """Return the marks of the fence that is still open after `fences`, or "" if all are closed."""
     marks = ""
     for fence in fences:
         if not marks:

@@ -38,15 +38,15 @@ class JsonCandidate(NamedTuple):
 
 
 class _Unreadable(Exception):
-    """Raised for a text without JSON, with JSON that cannot be parsed, or with more than one plausible value."""
+    """Raised for a text that has no JSON, invalid JSON, or more than one plausible value."""
 
 
 def parse_reply(text: str, schema: dict[str, Any]) -> tuple[Any, list[ShapeError]]:
     """Return the value of a reply, and the errors in it.
 
-    The value may be the whole text, the content of a fence around it, or on separate lines between prose. Duplicates
-    count once. If there is not exactly one value, return None with an error. `Shape.normalize` corrects the value. A
-    text in it that only repeats the requested form is an error.
+    The value is the whole text, the content of a fence around it, or on separate lines between prose. Duplicates count
+    once. If there is not exactly one value, return None with an error. `Shape.normalize` corrects the value. A text in
+    the value that only repeats the requested form is an error.
     """
     if len(text) > MAX_REPLY:
         return None, [ShapeError("", f"the reply is longer than {MAX_REPLY:,} characters")]
@@ -87,7 +87,7 @@ def _single_value(text: str, shape: Shape) -> Any:
 
 
 def _iter_candidates(text: str, shape: Shape) -> Iterator[JsonCandidate]:
-    """Yield each outermost JSON value of the text that may be the reply's value. Raises _Unreadable."""
+    """Yield each outermost JSON value of the text that can be the reply's value. Raises _Unreadable."""
     place = 0
     for number in range(_MOST_STARTS + 1):
         start = _START.search(text, place)
@@ -118,10 +118,10 @@ def _iter_candidates(text: str, shape: Shape) -> Iterator[JsonCandidate]:
 
 
 def _is_plausible(value: Any, shape: Shape) -> bool:
-    """Whether a value may be the reply's value.
+    """Whether a value can be the reply's value.
 
-    An object may be, unless it is empty and the schema requires fields. A list may be if the schema allows lists or if
-    the list contains objects.
+    An empty object is plausible only if the schema requires no fields. A list is plausible if the schema allows lists,
+    or if the list contains objects.
     """
     if isinstance(value, dict):
         return bool(value) or not shape.check(value)
@@ -129,7 +129,7 @@ def _is_plausible(value: Any, shape: Shape) -> bool:
 
 
 def _sanitize_value(value: Any) -> Any:
-    """Return the value with sanitized texts. Raises ValueError if it is nested too deeply."""
+    """Return `value` with every text sanitized. Raises ValueError if the value is nested too deeply."""
     layer = [value]
     for _ in range(MAX_DEPTH + 1):
         layer = [

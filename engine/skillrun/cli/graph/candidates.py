@@ -51,7 +51,7 @@ class Candidates:
         self._decisions = {identifier(step.id): step for step in steps if step.verb == "decide" and step.id}
 
     def members(self, value: Value | None) -> tuple[tuple[str, ...], bool]:
-        """Return the possible members, and whether they are literal and therefore exact."""
+        """Return the possible members, and whether they are exact because they are literal."""
 
         def has_role(member: str) -> bool:
             match = MEMBER.fullmatch(member)
@@ -60,7 +60,7 @@ class Candidates:
         return self._names(value, has_role)
 
     def protocols(self, value: Value | None) -> tuple[tuple[str, ...], bool]:
-        """Return the possible protocols, and whether they are literal and therefore exact."""
+        """Return the possible protocols, and whether they are exact because they are literal."""
         return self._names(value, lambda name: self._library.locate(f"skills/protocols/{name}.md") is not None)
 
     def _names(self, value: Value | None, exists: Callable[[str], bool]) -> tuple[tuple[str, ...], bool]:
@@ -172,7 +172,7 @@ def _by_name(pairs: Iterable[tuple[str, Value]]) -> dict[str, list[Value]]:
 
 
 def _items(owners: Iterable[Any], keys: Iterable[Any]) -> Iterator[Any]:
-    """Yield the items with these keys; every item if no key is known."""
+    """Yield the items of `owners` at `keys`. If no key is known, yield every item."""
     wanted = {identifier(key) if isinstance(key, str) else key for key in keys if isinstance(key, str | int)}
     for owner in owners:
         if isinstance(owner, Mapping):

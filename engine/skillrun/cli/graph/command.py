@@ -64,8 +64,8 @@ def _wrap(text: str, first: str, rest: str) -> list[str]:
     return textwrap.wrap(line, WIDTH, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False)
 
 
-HELP: Final = """Draw WORKFLOW: its phases and their steps, with roles, questions, conditions and loops, and where it
-goes back to an earlier phase.
+HELP: Final = """Draw WORKFLOW: its phases and their steps, with roles, questions, conditions, loops, and jumps back to
+an earlier phase.
 
 Steps that only set values or print a message are left out; `--all` shows them. If the workflow has errors, they are
 printed, what can be read is drawn, and the exit code is 1."""

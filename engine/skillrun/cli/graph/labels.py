@@ -124,7 +124,8 @@ def describe_limit(at_most: str) -> str:
 
 
 def _failure_notes(limit: str, then: str, otherwise: StepNode | None) -> Iterator[str]:
-    """Yield a note about what happens if a step or phase fails. `otherwise` has priority over the breaker's action."""
+    """Yield a note about what happens if a step or phase fails. The fallback `otherwise` has priority over the
+    breaker's action `then`."""
     when = f"after {count_noun(int(limit), 'failure')}" if limit.isdecimal() else "if it fails"
     if otherwise is not None:
         yield f"{when}: {step_phrase(otherwise)}"

@@ -214,7 +214,8 @@ def _arrange_rows(phases: Iterable[PhaseNode]) -> Iterator[list[PhaseNode]]:
 
 @dataclass
 class PhaseCard:
-    """A card and its position. The SVG elements, and the height of each step, are relative to its top left corner."""
+    """A card and its position. The positions of SVG elements and of steps are relative to the card's top left
+    corner."""
 
     x: float
     y: float

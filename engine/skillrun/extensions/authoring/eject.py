@@ -1,8 +1,8 @@
-"""`skillrun eject` copies a shipped file into the project, and `skillrun outdated` compares such files with the shipped
-ones and merges them.
+"""`skillrun eject` copies a shipped file into the project. `skillrun outdated` compares the copies with the shipped
+files, and merges changes.
 
-The originals of the copied files are in `.skillrun/ejected/`, under the same paths as in the project. They should be
-committed, since a three-way merge needs the common ancestor.
+`.skillrun/ejected/` has the original of each copy, under the same path as in the project. Users should commit the
+originals, because a three-way merge needs the common ancestor.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def _suggest_path(name: str, known: Sequence[str]) -> str:
 
 
 @click.command(
-    help="List the project's files that replace built-in files, and show whether those have changed since.\n\n"
+    help="List the project's files that replace built-in files, and show which built-in files have changed.\n\n"
     "With PATH, list only these files. The exit code is 1 if a file is outdated, in conflict, or no longer built in."
 )
 @click.argument("paths", metavar="[PATH]...", nargs=-1)

@@ -77,7 +77,7 @@ def _find_hint(prompt: str, workflow_name: str) -> str:
 def _parse_prompt(content: bytes) -> str:
     """Return the prompt in the content of standard input.
 
-    The content is plain text, or the JSON that agents send to hooks, whose `prompt` is returned.
+    The content is plain text, or the JSON object that an agent sends to a hook. From an object, return its `prompt`.
     """
     import json
 

@@ -67,7 +67,7 @@ def _write_skill(folder: Path, files: dict[str, str], out: Output) -> int:
 
 
 @click.command(
-    help="Print the output format of the template NAME as JSON Schema. Without NAME, list the templates that have one."
+    help="Print the output format of the template NAME as JSON Schema. Without NAME, list the templates with a schema."
 )
 @click.argument("name", required=False)
 @as_json

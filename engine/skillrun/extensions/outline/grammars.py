@@ -120,7 +120,7 @@ _BY_PROGRAM: Final = {"python": PYTHON, "node": JAVASCRIPT, "ruby": RUBY, "php":
 def detect_grammar(name: str, content: bytes) -> Grammar | None:
     """Return the grammar for a file; None if its language has no outlines.
 
-    The file's extension decides or, if it has none, the program in its `#!` line.
+    The file's extension decides. For a file without an extension, the program in its `#!` line decides.
     """
     extension = ending_of(name)
     if extension:
