@@ -85,6 +85,7 @@ class Rule:
     cached: int = 0
     delay: float = 0
     answered_calls: list[tuple[str, Request]] = field(default_factory=list)
+    span: source.Span | None = field(default=None, compare=False)  # its position in a file
 
     @property
     def is_used(self) -> bool:
@@ -194,7 +195,7 @@ def read_script(node: source.Node, problems: Problems) -> list[Rule]:
         if len(replies) > 1:
             span = item.entries[replies[1]].key.span
             problems.report(span, "script", f"a reply has `{replies[0]}` or `{replies[1]}`, not both")
-        rules.append(Rule(**values))
+        rules.append(Rule(**values, span=item.span))
     return rules
 
 

@@ -93,7 +93,7 @@ async def run_scripted_case(ready: ReadyCase, program: Program, catalogue: Catal
     """
     case = ready.case
     environ = {provider.key: NO_KEY for provider in catalogue.providers.values() if provider.key}
-    gateway = ScriptedGateway([reply.rule for reply in case.replies], catalogue.price)
+    gateway = ScriptedGateway(case.replies, catalogue.price)
     prepared = PreparedAnswers(case.answers)
     services = Services(catalogue, gateway, InteractiveResponder(prepared, None, attended=False), environ=environ)
     session = Session(program, services, RunOptions(ready.project, case.model, explicit_inputs=case.input_names))
@@ -102,17 +102,18 @@ async def run_scripted_case(ready: ReadyCase, program: Program, catalogue: Catal
         return case_run
     warnings = Problems()
     addresses = list(dict.fromkeys(call.address for call in case_run.calls))
-    for reply, rule in zip(case.replies, gateway.rules, strict=True):
+    for rule in gateway.rules:
+        span = rule.span or case.span("replies")
         if not rule.is_used and rule.times != 0:
             hint = suggest(rule.address, addresses) or NO_CALL
-            warnings.report(reply.span, "untaken", "no call used this reply", hint, "warning")
+            warnings.report(span, "untaken", "no call used this reply", hint, "warning")
         for address, request in rule.answered_calls if rule.data is not None else ():
             if request.schema is not None:
                 _, errors = parse_reply(json.dumps(rule.data, ensure_ascii=False), request.schema)
                 if errors:
                     message = f"this reply does not match the schema of `{address}`: {errors[0]}"
                     hint = "correct it, or write an intentionally invalid reply as `text:`"
-                    warnings.report(reply.span, "unfit", message, hint, "warning")
+                    warnings.report(span, "unfit", message, hint, "warning")
                     break
     for name in prepared.unused_keys():
         warnings.report(case.span("answers", name), "untaken", f"no question used the answer `{name}`", "", "warning")

@@ -26,9 +26,6 @@ from skillrun.syntax.yaml import parse_yaml
 from skillrun.templates.expressions import Value
 
 CASES_FOLDER: Final = "tests"
-STATUSES: Final = ("completed", "failed", "waiting")
-ENVIRONMENTS: Final = ("terminal", "editor", "ci")
-DEFAULT_STARTED_AT: Final = "2026-01-01T00:00:00Z"
 ROUND_PREFIX: Final = re.compile(r"round-([0-9]{1,9})/")  # a prefix that limits an address pattern to one round
 
 CASE_KEYS: Final[Keys] = {
@@ -45,7 +42,7 @@ CASE_KEYS: Final[Keys] = {
 RUN_KEYS: Final[Keys] = {
     "name": Key("sentence", "`run.name`"),
     "started_at": Key("sentence", "`run.started_at`"),
-    "environment": Key("choice", "`run.environment`", values=ENVIRONMENTS),
+    "environment": Key("choice", "`run.environment`", values=("terminal", "editor", "ci")),
 }
 EXPECT_KEYS: Final[Keys] = {
     "outcome": Key("anything", "the final status of the run"),
@@ -58,7 +55,7 @@ EXPECT_KEYS: Final[Keys] = {
     "price": Key("number", "the maximum price of the calls, in dollars", least=0),
 }
 OUTCOME_KEYS: Final[Keys] = {
-    "status": Key("choice", "the final status of the run", values=STATUSES),
+    "status": Key("choice", "the final status of the run", values=("completed", "failed", "waiting")),
     "reason": Key("sentence", "a part of the reason"),
 }
 TEXT_KEYS: Final[Keys] = {
@@ -89,19 +86,12 @@ class Expectation:
     test: str = ""
 
 
-class ScriptedReply(NamedTuple):
-    """A scripted reply and its position in the case."""
-
-    rule: Rule
-    span: Span
-
-
 @dataclass(frozen=True)
 class RunSettings:
     """The values of the template variable `run`, which are fixed for every run of the case."""
 
     name: str = "run"
-    started_at: str = DEFAULT_STARTED_AT
+    started_at: str = "2026-01-01T00:00:00Z"
     environment: str = "terminal"
 
 
@@ -112,9 +102,8 @@ class Case:
     name: str
     workflow: str
     front: source.Mapping
-    description: str = ""
     answers: Mapping[str, PreparedEntry] = field(default_factory=dict)
-    replies: tuple[ScriptedReply, ...] = ()
+    replies: tuple[Rule, ...] = ()
     model: str = ""
     project: str = ""
     runs: str = ""
@@ -199,7 +188,6 @@ class CaseReader(Reader):
             self.file.name,
             self.file.workflow,
             front,
-            document.body.value.strip(),
             parse_prepared_answers(answers, self.problems) if answers is not None else {},
             tuple(self.read_replies(replies)) if replies is not None else (),
             values.get("model", ""),
@@ -214,27 +202,21 @@ class CaseReader(Reader):
         value = super().read_key_value(name, key, node)
         return value.literal if isinstance(value, Value) else value
 
-    def read_replies(self, node: Node) -> Iterator[ScriptedReply]:
+    def read_replies(self, node: Node) -> Iterator[Rule]:
         """Yield the replies written in the case, or the replies in the script files that the case names.
 
         The names are relative to the folder of the case.
         """
         names = node.items if isinstance(node, Sequence) else (node,)
-        scripts: list[Node] = []
-        if names and all(isinstance(name, Scalar) and isinstance(name.value, str) for name in names):
-            for name in names:
-                typed = self.read_sentence(name)
-                path = self.file.path.parent / typed
-                script = read_named_file(path, typed, name.span, self.problems, self.project)
-                parsed = parse_yaml(script, 0, len(script.text), self.problems) if script is not None else None
-                if parsed is not None:
-                    scripts.append(parsed)
-        else:
-            scripts.append(node)
-        for each in scripts:
-            items = each.items if isinstance(each, Sequence) else ()
-            spans = [item.span for item in items if isinstance(item, source.Mapping)]
-            yield from map(ScriptedReply, read_script(each, self.problems), spans)
+        if not names or not all(isinstance(name, Scalar) and isinstance(name.value, str) for name in names):
+            yield from read_script(node, self.problems)
+            return
+        for name in names:
+            typed = self.read_sentence(name)
+            script = read_named_file(self.file.path.parent / typed, typed, name.span, self.problems, self.project)
+            parsed = parse_yaml(script, 0, len(script.text), self.problems) if script is not None else None
+            if parsed is not None:
+                yield from read_script(parsed, self.problems)
 
     def read_expectations(self, node: Node) -> Iterator[Expectation]:
         self.read(node, EXPECT_KEYS)

@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
@@ -64,8 +65,13 @@ def load_case(
 
 def _prepare_case(case: Case, program: Program, folder: Path, project: Path, problems: Problems) -> ReadyCase:
     """Check the names in a case, and read the files that it names, which are relative to `folder`."""
-    project_folder = _find_folder(case, "project", folder, project, problems) or project
-    runs = _find_folder(case, "runs", folder, project, problems)
+    folders: dict[str, Path] = {}
+    for key, name in (("project", case.project), ("runs", case.runs)):
+        place = folder / name
+        if name and place.is_dir() and place.resolve().is_relative_to(project.resolve()):
+            folders[key] = place
+        elif name:
+            problems.report(case.span(key), "folder", f"the project has no folder {place}")
     if case.model and (wrong := Lookups(program.library).models.check_model(case.model)):
         problems.report(case.span("model"), wrong.code, wrong.message, wrong.hint)
     files = _check_expectations(case, program, folder, project, problems)
@@ -80,19 +86,9 @@ def _prepare_case(case: Case, program: Program, folder: Path, project: Path, pro
         except ValueError as error:
             hint = "remove this line, or record the case again with `skillrun test --record RUN`"
             problems.report(span, "prompts", f"{case.prompts}: {error}", hint)
-    return ReadyCase(case, _read_inputs(case, program, project_folder, problems), project_folder, files, runs, prompts)
-
-
-def _find_folder(case: Case, key: str, folder: Path, project: Path, problems: Problems) -> Path | None:
-    """Return the folder that a key names; None if the key is not set. If the folder is missing, report it."""
-    name = str(getattr(case, key))
-    place = folder / name
-    if not name:
-        return None
-    if not place.is_dir() or not place.resolve().is_relative_to(project.resolve()):
-        problems.report(case.span(key), "folder", f"the project has no folder {place}")
-        return None
-    return place
+    project_folder = folders.get("project", project)
+    inputs = _read_inputs(case, program, project_folder, problems)
+    return ReadyCase(case, inputs, project_folder, files, folders.get("runs"), prompts)
 
 
 def _check_expectations(
@@ -157,10 +153,8 @@ def check_cases(project: Path, library: Library, programs: Sequence[Program]) ->
     files = list(case_files(project))
     by_name = {} if library.problems.has_errors else {program.workflow.name: program for program in programs}
     workflows = library.names("workflows")
-    problems = (
-        problem for file in files for problem in case_problems(file, workflows, by_name.get(file.workflow), project)
-    )
-    return [file.label for file in files], problems
+    checked = (case_problems(file, workflows, by_name.get(file.workflow), project) for file in files)
+    return [file.label for file in files], chain.from_iterable(checked)
 
 
 def case_problems(

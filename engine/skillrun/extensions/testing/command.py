@@ -91,17 +91,9 @@ def _complete_cases(context: click.Context, _parameter: click.Parameter, incompl
     help="Score each pair of results with WORKFLOW, such as the built-in `judge-pair`. The judge does not see "
     "which version a result comes from.",
 )
+@click.option("--model", default="", metavar="NAME", help="Use this model for every call. Default: SKILLRUN_MODEL.")
 @click.option(
-    "--model",
-    default="",
-    metavar="NAME",
-    help="Use this model for every call. Default: SKILLRUN_MODEL.",
-)
-@click.option(
-    "--script",
-    type=FILE,
-    metavar="FILE",
-    help="Use the replies in this file instead of calling a model, for tests.",
+    "--script", type=FILE, metavar="FILE", help="Use the replies in this file instead of calling a model, for tests."
 )
 @click.option("--yes", is_flag=True, help="Start without asking for confirmation.")
 @click.option("--trust-project", is_flag=True, help="Trust this project's provider addresses.")
@@ -166,7 +158,7 @@ def _select_cases(
             if file.workflow not in workflow_names:
                 problems = tuple(case_problems(file, workflow_names, None, project))
                 if problems:
-                    strays.append(CaseResult(file.workflow, file.name, file.label, "broken", problems))
+                    strays.append(CaseResult(file, "broken", problems))
         files = [file for file in files if file.workflow in workflow_names]
         if not files and not strays:
             raise UsageError(f"{CASES_FOLDER}/ has no cases", NO_CASES_HINT)

@@ -18,14 +18,7 @@ from typing import Any, Final
 import click
 
 from skillrun.checker.program import Program
-from skillrun.cli.loading import (
-    LoadedWorkflow,
-    Script,
-    cache_folder,
-    exit_on_errors,
-    load,
-    load_script,
-)
+from skillrun.cli.loading import LoadedWorkflow, Script, cache_folder, exit_on_errors, load, load_script
 from skillrun.cli.options import current_project, relative_to_cwd
 from skillrun.cli.output import Output
 from skillrun.cli.preview import ExpectedSizes, PaddedScriptedGateway, tool_turn_usage
@@ -163,8 +156,8 @@ class _ComparisonRun:
 
     def run(self) -> int:
         out = self.out
-        paths, comparison, cost = asyncio.run(self._estimate())
-        if not any(paths.values()) and not self.options.scope.whole:
+        comparison, cost = asyncio.run(self._estimate())
+        if not any(comparison.paths.values()) and not self.options.scope.whole:
             return self._report_no_difference()
         for line in price_lines(comparison, cost):
             out.line(line)
@@ -175,7 +168,7 @@ class _ComparisonRun:
         with LocalStore(folder_path).create_run(self.options.workflow, shared=False) as folder:
             with folder.lease.hold(), closing(folder.open_journal(create=True)) as journal:
                 try:
-                    comparison = asyncio.run(self._run_comparison(paths, journal))
+                    comparison = asyncio.run(self._run_comparison(comparison.paths, journal))
                 except KeyboardInterrupt:
                     out.note("completed calls are saved: run the same command to resume without repeating them")
                     raise
@@ -220,10 +213,10 @@ class _ComparisonRun:
 
     def _sample_context(self, replies: SampleReplies) -> SampleContext:
         cache = cache_folder() if self.script is None else None
-        return SampleContext(self.loaded.catalogue, os.environ, replies, self.options.model, cache)
+        return SampleContext(self.loaded.catalogue, replies, self.options.model, cache)
 
-    async def _estimate(self) -> tuple[dict[str, ConversationPaths], Comparison, ComparisonCost]:
-        """Return the compared calls of each case, a simulated comparison, and the cost of the unrecorded calls."""
+    async def _estimate(self) -> tuple[Comparison, ComparisonCost]:
+        """Return a simulated comparison, and the cost of the calls that are not recorded."""
         catalogue, scope = self.loaded.catalogue, self.options.scope
         expected = ExpectedSizes.from_program(self.loaded.program)
         folder = self.options.runs / COMPARISONS_FOLDER / self.options.workflow
@@ -231,7 +224,7 @@ class _ComparisonRun:
         if folder.is_dir():
             with LocalRun(folder) as earlier:
                 journal = earlier.read_journal() if earlier.has_journal else journal
-        replies = SampleReplies(journal, PaddedScriptedGateway(expected, (), price=catalogue.price), saves=False)
+        replies = SampleReplies(journal, PaddedScriptedGateway(expected, (), price=catalogue.price))
         context = self._sample_context(replies)
         paths: dict[str, ConversationPaths] = {}
         first_unreplied: dict[str, str] = {}
@@ -241,20 +234,20 @@ class _ComparisonRun:
             if several or scope.whole:
                 paths[case] = several
             if len(several) > 1 and not scope.whole and not scope.phase:  # else the user has chosen the calls
-                patterns = [reply.rule.address for reply in ready.case.replies]
+                patterns = [rule.address for rule in ready.case.replies]
                 if not any(fnmatchcase(f"{several[0]}/1.1", pattern) for pattern in patterns):
                     first_unreplied[case] = several[0]
-        comparison, sample_calls = await self._collect_samples(paths, context)
+        comparison, sample_calls = await self._collect_samples(paths, context, is_estimate=True)
         totals = UsageTotals()
-        for address, request, reply in replies.new_calls:
+        for address, request, reply in replies.new_calls.values():
             totals += UsageTotals(1, reply.usage, reply.price)
             if request.tools:
                 totals += tool_turn_usage(catalogue, request, expected.size_at(address))
-        models = {request.model for _, request, _ in replies.new_calls}
+        models = {request.model for _, request, _ in replies.new_calls.values()}
         judge_calls = len(replies.new_calls) - sample_calls
         addresses = catalogue.provider_locations(models)
         cost = ComparisonCost(totals, judge_calls, replies.recorded_calls, sorted(models), addresses, first_unreplied)
-        return paths, comparison, cost
+        return comparison, cost
 
     async def _run_comparison(self, paths: Mapping[str, ConversationPaths], journal: Journal) -> Comparison:
         """Make the calls, and print a line for each sample and each judged pair."""
@@ -279,6 +272,8 @@ class _ComparisonRun:
         context: SampleContext,
         on_sample: Callable[[Sample], None] = lambda _: None,
         on_pair: Callable[[JudgedPair], None] = lambda _: None,
+        *,
+        is_estimate: bool = False,
     ) -> tuple[Comparison, int]:
         """Run the samples, and let the judge score pairs of them. Also return the number of calls before judging."""
         options, before, after = self.options, self.sides[0].name, self.sides[1].name
@@ -286,7 +281,7 @@ class _ComparisonRun:
         comparison = Comparison(options.workflow, (before, after), options.judge, options.samples, paths, samples, [])
         sample_calls = len(context.replies.new_calls)
         if self.judge is not None:
-            pairs = pairs_to_judge(comparison.pairs, is_estimate=not context.replies.saves)
+            pairs = pairs_to_judge(comparison.pairs, is_estimate=is_estimate)
             judged = await judge_all_pairs(self.judge, pairs, self._judge_task, context, on_pair)
             comparison = replace(comparison, judged=judged)
         return comparison, sample_calls

@@ -91,11 +91,6 @@ class Comparison:
     judged: Sequence[JudgedPair]
 
     @property
-    def table_cases(self) -> tuple[str, ...]:
-        """The cases in the table. If there are several, an empty name for the totals follows."""
-        return (*self.paths, "") if len(self.paths) > 1 else tuple(self.paths)
-
-    @property
     def pairs(self) -> list[tuple[Sample, Sample]]:
         """The samples of the two versions with the same case and number."""
         return list(zip(self.samples[::2], self.samples[1::2], strict=True))  # the versions alternate
@@ -112,17 +107,22 @@ class Comparison:
         winners = [pair.winner for pair in self.judged_in(case)]
         return Verdict(winners.count("before"), winners.count("after"), winners.count(""))
 
-    def figures(self, case: str, side: str) -> dict[str, Any]:
-        """Return the scores, the wins and the usage of a version, in one case or in all."""
-        at, verdict = self.sides.index(side), self.verdict(case)
-        spread = compute_spread([pair.scores[at] for pair in self.judged_in(case)])
-        return {
-            "case": case or None,
-            "version": side,
-            "score": asdict(spread) if spread is not None else None,
-            "better": verdict.after if at else verdict.before,
-            **sum((sample.spent for sample in self.samples_of(side, case)), UsageTotals()).to_dict(),
-        }
+    def summary(self) -> list[dict[str, Any]]:
+        """Return the scores, the wins and the usage of both versions in each case and, if there are several, in all."""
+        rows = []
+        for case in (*self.paths, "") if len(self.paths) > 1 else self.paths:
+            pairs, verdict = self.judged_in(case), self.verdict(case)
+            for at, side in enumerate(self.sides):
+                spread = compute_spread([pair.scores[at] for pair in pairs])
+                row = {
+                    "case": case or None,
+                    "version": side,
+                    "score": asdict(spread) if spread is not None else None,
+                    "better": verdict.after if at else verdict.before,
+                    **sum((sample.spent for sample in self.samples_of(side, case)), UsageTotals()).to_dict(),
+                }
+                rows.append(row)
+        return rows
 
     def data(self) -> dict[str, Any]:
         verdict = self.verdict()
@@ -133,7 +133,7 @@ class Comparison:
             "judge": self.judge,
             "samples_each": self.count,
             "compared": {case: list(paths) for case, paths in self.paths.items()},
-            "summary": [self.figures(case, side) for case in self.table_cases for side in self.sides],
+            "summary": self.summary(),
             "verdict": {**asdict(verdict), "chance": round(verdict.p_value, 4), "tells": verdict.is_significant},
             "samples": [{**asdict(sample), "spent": sample.spent.to_dict()} for sample in self.samples],
             "judged": [
@@ -204,7 +204,7 @@ def format_judged_pair(pair: JudgedPair) -> str:
 
 def table_lines(comparison: Comparison) -> Iterator[str]:
     """Yield the lines of the result table and of the conclusions."""
-    rows = [_row(comparison, case, side) for case in comparison.table_cases for side in comparison.sides]
+    rows = _rows(comparison)
     columns = [at for at in range(len(HEADER)) if at < 3 or at > 5 or any(row[at] for row in rows)]
     header = [HEADER[at] for at in columns]
     right = [header.index(name) for name in HEADER[6:]]
@@ -265,33 +265,37 @@ def pairs_to_judge(pairs: Iterable[tuple[Sample, Sample]], *, is_estimate: bool 
     return list(first.values())
 
 
-def _row(comparison: Comparison, case: str, side: str) -> list[str]:
-    samples, figures = comparison.samples_of(side, case), comparison.figures(case, side)
-    met, total = (sum(sample.expected[at] for sample in samples) for at in (0, 1))
-    score = ""
-    if figures["score"] is not None:
-        mean, deviation = figures["score"]["mean"], figures["score"]["deviation"]
-        score = f"{mean:.1f}" if deviation is None else f"{mean:.1f} ± {deviation:.1f}"
-    whole = sum(sample.has_result for sample in samples)
-    return [
-        case or "all",
-        side,
-        str(whole) if whole == len(samples) else f"{whole} of {len(samples)}",
-        f"{met} of {total}" if total else "",
-        score,
-        str(figures["better"]) if comparison.judge else "",
-        f"{figures['input']:,}",
-        f"{figures['output']:,}",
-        format_price(figures["price"]),
-    ]
+def _rows(comparison: Comparison) -> list[list[str]]:
+    """Return the rows of the result table, with the columns of `HEADER`."""
+    rows = []
+    for figures in comparison.summary():
+        samples = comparison.samples_of(figures["version"], figures["case"] or "")
+        whole = sum(sample.has_result for sample in samples)
+        met, total = (sum(sample.expected[at] for sample in samples) for at in (0, 1))
+        score = ""
+        if figures["score"] is not None:
+            mean, deviation = figures["score"]["mean"], figures["score"]["deviation"]
+            score = f"{mean:.1f}" if deviation is None else f"{mean:.1f} ± {deviation:.1f}"
+        row = [
+            figures["case"] or "all",
+            figures["version"],
+            str(whole) if whole == len(samples) else f"{whole} of {len(samples)}",
+            f"{met} of {total}" if total else "",
+            score,
+            str(figures["better"]) if comparison.judge else "",
+            f"{figures['input']:,}",
+            f"{figures['output']:,}",
+            format_price(figures["price"]),
+        ]
+        rows.append(row)
+    return rows
 
 
 def render_markdown(comparison: Comparison) -> str:
     """Return the report as markdown: the table, the conclusions, and the results and judgements of each pair."""
-    rows = [_row(comparison, case, side) for case in comparison.table_cases for side in comparison.sides]
     parts = [
         f"# {comparison.workflow}: {comparison.sides[0]} compared with the {comparison.sides[1]}",
-        "\n".join(f"| {' | '.join(line)} |" for line in (HEADER, ["---"] * len(HEADER), *rows)),
+        "\n".join(f"| {' | '.join(line)} |" for line in (HEADER, ["---"] * len(HEADER), *_rows(comparison))),
         "\n".join(f"- {line}" for line in verdict_lines(comparison)),
     ]
     judged = {(pair.before.case, pair.before.number): pair for pair in comparison.judged}

@@ -110,7 +110,7 @@ async def judge_all_pairs(
         for first in ("before", "after") if starts_with_before else ("after", "before"):
             shown = (before.result, after.result) if first == "before" else (after.result, before.result)
             inputs = dict(zip(JUDGE_INPUTS, (task_of(before.case), *shown), strict=True))
-            gateway = SampleGateway(context.replies, f"{before.number}", (), context.catalogue.price, lambda _: True)
+            gateway = SampleGateway(context, f"{before.number}", (), lambda _: True)
             session = context.create_session(judge, Path(judge.library.project), gateway)
             try:
                 outcome = await simulate_run(session, inputs)

@@ -7,7 +7,9 @@ that no comparison repeats a completed call. `judging` and `comparison_report` d
 from __future__ import annotations
 
 import asyncio
+import os
 import re
+from collections import defaultdict
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -22,7 +24,7 @@ from skillrun.extensions.testing.checking import ReadyCase
 from skillrun.extensions.testing.differences import prompt_differences
 from skillrun.extensions.testing.mismatches import find_mismatches
 from skillrun.models.catalogue import Catalogue
-from skillrun.models.messages import NULL_LISTENER, AttemptListener, Gateway, ModelError, Reply, Request, Usage
+from skillrun.models.messages import NULL_LISTENER, AttemptListener, Gateway, Reply, Request
 from skillrun.models.scripted import Rule, ScriptedGateway
 from skillrun.questions.prepared_answers import PreparedAnswers
 from skillrun.questions.responder import InteractiveResponder
@@ -43,99 +45,33 @@ Result = TypeVar("Result")
 
 @dataclass
 class SampleReplies:
-    """Returns replies from the journal, or calls the models. Identical concurrent calls are sent once.
+    """Returns replies from the journal, or calls the models. Each call of a sample is sent once.
 
-    If `saves` is false, the gateway is a simulation, and `new_calls` lists the calls that a comparison would make.
+    `new_calls` has the calls that earlier comparisons have not recorded, keyed by place and fingerprint.
     """
 
     journal: Journal
     gateway: Gateway
-    saves: bool = True
-    new_calls: list[CallExchange] = field(default_factory=list)
+    new_calls: dict[tuple[str, str], CallExchange] = field(default_factory=dict)
     recorded_calls: int = 0
-    _in_flight: dict[tuple[str, str], asyncio.Future[Reply]] = field(default_factory=dict)
+    _locks: defaultdict[tuple[str, str], asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
 
-    async def get_reply(
-        self, request: Request, address: str, sample: str, attempts: AttemptListener
-    ) -> tuple[Reply, bool]:
-        """Return the reply to a call of a sample, and whether the reply was in the journal. Raises ModelError."""
-        place, fingerprint = f"{sample}/{address}", request.fingerprint()
-        key = place, fingerprint
-        if key in self._in_flight:
-            return await asyncio.shield(self._in_flight[key]), False
-        replay = Replay(self.journal)
-        recorded = replay.find(CALLS, place, fingerprint)
-        if recorded is not None:
-            self.recorded_calls += 1
-            return Reply.from_dict(recorded), True
-        future = self._in_flight[key] = asyncio.get_running_loop().create_future()
+    async def get_reply(self, request: Request, address: str, sample: str) -> tuple[Reply, bool]:
+        """Return the reply to a call of a sample, and whether an earlier comparison recorded it. Raises ModelError."""
+        key = place, fingerprint = f"{sample}/{address}", request.fingerprint()
 
         async def send() -> Body:
-            if self.saves:
-                await self.journal.record("sent", place, fingerprint, request.to_dict())
-            reply = await self.gateway.send(request, address, attempts)
-            future.set_result(reply)
-            return reply.to_dict()
+            await self.journal.record("sent", place, fingerprint, request.to_dict())
+            return (await self.gateway.send(request, address)).to_dict()
 
-        try:
-            await (replay.once(CALLS, place, fingerprint, send) if self.saves else send())
-            self.new_calls.append((address, request, future.result()))
-        except BaseException as error:
-            if not future.done():
-                future.set_exception(
-                    error if isinstance(error, ModelError) else ModelError("other", "it was cancelled")
-                )
-                future.exception()  # marks the exception as retrieved, since no other call may wait for it
-            raise
-        finally:
-            if self.saves:
-                del self._in_flight[key]
-        return future.result(), False
-
-
-@dataclass
-class SampleGateway:
-    """The gateway of one sample. Models reply to compared calls; all other calls get scripted replies."""
-
-    replies: SampleReplies
-    sample: str
-    rules: Iterable[Rule]
-    price: Callable[[str, Usage], float | None]
-    is_compared: Callable[[str], bool]
-    compared_calls: list[CallExchange] = field(default_factory=list)
-    new_calls: int = 0
-    """The number of compared calls that had no recorded reply."""
-    generated_replies: int = 0
-    """The number of replies that were generated, because no rule matched, before the last compared call."""
-
-    def __post_init__(self) -> None:
-        self._generated = 0
-        self._scripted = ScriptedGateway(self.rules, self.price)
-
-    async def send(self, request: Request, address: str, attempts: AttemptListener = NULL_LISTENER) -> Reply:
-        if not self.is_compared(address):
-            matching = (rule for rule in self._scripted.rules if rule.matches(address, request.model))
-            self._generated += next(matching, None) is None
-            return await self._scripted.send(request, address, attempts)
-        self.generated_replies = self._generated
-        await attempts.on_sent(1)
-        reply, is_known = await self.replies.get_reply(request, address, self.sample, NULL_LISTENER)
-        self.new_calls += not is_known
-        self.compared_calls.append((address, request, reply))
-        return reply
-
-    async def close(self) -> None:
-        return None
-
-    @property
-    def spent(self) -> UsageTotals:
-        """The usage of the compared calls, including recorded ones."""
-        return sum((UsageTotals(1, reply.usage, reply.price) for _, _, reply in self.compared_calls), UsageTotals())
-
-    def last_replies(self) -> dict[str, str]:
-        """Return the last reply of each compared conversation, keyed by address without workflow. JSON becomes YAML."""
-        last = {conversation_path(address): reply.text for address, _, reply in self.compared_calls if not reply.calls}
-        return {path.partition("/")[2]: format_json_text(text).strip() for path, text in last.items()}
+        async with self._locks[key]:
+            result = await Replay(self.journal).once(CALLS, place, fingerprint, send)
+        reply = Reply.from_dict(result.body)
+        if not result.is_replayed:
+            self.new_calls[key] = address, request, reply
+        is_known = key not in self.new_calls
+        self.recorded_calls += is_known
+        return reply, is_known
 
 
 @dataclass(frozen=True)
@@ -175,7 +111,6 @@ class SampleContext:
     """The context that all samples share. `override` is the model to use for every call."""
 
     catalogue: Catalogue
-    environ: Mapping[str, str]
     replies: SampleReplies
     override: str = ""
     cache: Path | None = None
@@ -184,8 +119,43 @@ class SampleContext:
         """Return a session. With a case, its answers are prepared, and its inputs count as typed by the user."""
         answers, inputs = (case.answers, case.input_names) if case is not None else ({}, frozenset())
         person = InteractiveResponder(PreparedAnswers(answers), None, attended=False)
-        services = Services(self.catalogue, gateway, person, environ=self.environ, cache=self.cache)
+        services = Services(self.catalogue, gateway, person, environ=os.environ, cache=self.cache)
         return Session(program, services, RunOptions(project, self.override, explicit_inputs=inputs))
+
+
+class SampleGateway(ScriptedGateway):
+    """The gateway of one sample. Models reply to compared calls; all other calls get scripted replies."""
+
+    def __init__(
+        self, context: SampleContext, sample: str, rules: Iterable[Rule], is_compared: Callable[[str], bool]
+    ) -> None:
+        super().__init__(rules, context.catalogue.price)
+        self.replies, self.sample, self.is_compared = context.replies, sample, is_compared
+        self.compared_calls: list[CallExchange] = []
+        self.new_calls = 0  # compared calls that had no recorded reply
+        self.generated_replies = 0  # replies that were generated before the last compared call
+        self._generated = 0
+
+    async def send(self, request: Request, address: str, attempts: AttemptListener = NULL_LISTENER) -> Reply:
+        if not self.is_compared(address):
+            self._generated += not any(rule.matches(address, request.model) for rule in self.rules)
+            return await super().send(request, address, attempts)
+        self.generated_replies = self._generated
+        await attempts.on_sent(1)
+        reply, is_known = await self.replies.get_reply(request, address, self.sample)
+        self.new_calls += not is_known
+        self.compared_calls.append((address, request, reply))
+        return reply
+
+    @property
+    def spent(self) -> UsageTotals:
+        """The usage of the compared calls, including recorded ones."""
+        return sum((UsageTotals(1, reply.usage, reply.price) for _, _, reply in self.compared_calls), UsageTotals())
+
+    def last_replies(self) -> dict[str, str]:
+        """Return the last reply of each compared conversation, keyed by address without workflow. JSON becomes YAML."""
+        last = {conversation_path(address): reply.text for address, _, reply in self.compared_calls if not reply.calls}
+        return {path.partition("/")[2]: format_json_text(text).strip() for path, text in last.items()}
 
 
 @dataclass(frozen=True)
@@ -243,7 +213,7 @@ async def run_concurrently(
 async def collect_requests(side: ComparisonSide, case: str, context: SampleContext) -> list[tuple[str, Request]]:
     """Return the requests that a run of a case sends if every call gets a scripted reply of the case."""
     ready = side.cases[case]
-    gateway = ScriptedGateway([reply.rule for reply in ready.case.replies], context.catalogue.price)
+    gateway = ScriptedGateway(ready.case.replies, context.catalogue.price)
     await run_case_in_memory(ready, context.create_session(side.program, ready.project, gateway, ready.case))
     return gateway.calls
 
@@ -264,16 +234,13 @@ async def run_samples(
 
     async def run_sample(side: ComparisonSide, case: str, number: int) -> Sample:
         ready = side.cases[case]
-        gateway = SampleGateway(
-            context.replies,
-            f"{number}",
-            [reply.rule for reply in ready.case.replies],
-            context.catalogue.price,
-            lambda address: whole or conversation_path(address) in paths[case],
-        )
-        case_run = await run_case_in_memory(
-            ready, context.create_session(side.program, ready.project, gateway, ready.case)
-        )
+
+        def is_compared(address: str) -> bool:
+            return whole or conversation_path(address) in paths[case]
+
+        gateway = SampleGateway(context, f"{number}", ready.case.replies, is_compared)
+        session = context.create_session(side.program, ready.project, gateway, ready.case)
+        case_run = await run_case_in_memory(ready, session)
         if whole:
             texts = {name: text.strip() for name, text in sorted(case_run.artifacts.items())}
         else:
@@ -281,18 +248,9 @@ async def run_samples(
         result = "\n\n".join(f"# {name}\n\n{text}" for name, text in texts.items())
         if len(texts) == 1:
             result = next(iter(texts.values()))
-        return Sample(
-            side.name,
-            case,
-            number,
-            case_run.outcome.status,
-            case_run.outcome.reason,
-            result,
-            _count_met_expectations(ready, case_run),
-            gateway.spent,
-            gateway.new_calls,
-            gateway.generated_replies,
-        )
+        outcome, met = case_run.outcome, _count_met_expectations(ready, case_run)
+        calls = gateway.spent, gateway.new_calls, gateway.generated_replies
+        return Sample(side.name, case, number, outcome.status, outcome.reason, result, met, *calls)
 
     order = [(side, case, number) for case in paths for number in range(1, count + 1) for side in sides]
     return await run_concurrently(run_sample, order, on_sample)
@@ -303,13 +261,11 @@ def _count_met_expectations(ready: ReadyCase, case_run: CaseRun) -> tuple[int, i
 
     Expectations that only the recorded replies can meet are not counted.
     """
-    expectations = tuple(
+    expectations = [
         each
         for each in ready.case.expectations
         if each.kind not in ("calls", "price") and each.test not in ("equals", "at_most")
-    )
-    if not expectations:
-        return 0, 0
+    ]
     met = sum(
         not find_mismatches(replace(ready, case=replace(ready.case, expectations=(each,))), case_run)
         for each in expectations

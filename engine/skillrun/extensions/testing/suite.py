@@ -45,9 +45,7 @@ class CaseResult:
     `prompts` are the prompts that differ from the recorded ones.
     """
 
-    workflow: str
-    name: str
-    path: str
+    file: CaseFile
     status: Status
     problems: tuple[Problem, ...] = ()
     mismatches: tuple[Mismatch, ...] = ()
@@ -67,9 +65,9 @@ class CaseResult:
     def to_dict(self) -> dict[str, Any]:
         """Return the result as JSON data."""
         return {
-            "workflow": self.workflow,
-            "case": self.name,
-            "path": self.path,
+            "workflow": self.file.workflow,
+            "case": self.file.name,
+            "path": self.file.label,
             "status": self.status,
             "calls": self.calls,
             "price": self.price,
@@ -125,23 +123,14 @@ def _run_job(number: int) -> CaseResult:
     problems = Problems()
     ready = load_case(file, workflow.program if workflow is not None else None, project, problems)
     if ready is None or workflow is None:
-        status: Status = "not-run" if workflow is None else "broken"
-        return CaseResult(file.workflow, file.name, file.label, status, tuple(problems))
+        return CaseResult(file, "not-run" if workflow is None else "broken", tuple(problems))
     started_at = time.monotonic()
     case_run = asyncio.run(run_scripted_case(ready, workflow.program, workflow.catalogue))
     mismatches, sent = tuple(find_mismatches(ready, case_run)), [call[:2] for call in case_run.calls]
-    return CaseResult(
-        file.workflow,
-        file.name,
-        file.label,
-        "misses" if mismatches else "holds",
-        (*problems, *case_run.warnings),
-        mismatches,
-        tuple(prompt_differences(ready.prompts, sent)) if ready.prompts is not None else (),
-        len(case_run.calls),
-        case_run.price,
-        time.monotonic() - started_at,
-    )
+    prompts = tuple(prompt_differences(ready.prompts, sent)) if ready.prompts is not None else ()
+    status: Status = "misses" if mismatches else "holds"
+    used = len(case_run.calls), case_run.price, time.monotonic() - started_at
+    return CaseResult(file, status, (*problems, *case_run.warnings), mismatches, prompts, *used)
 
 
 def format_result(result: CaseResult, *, prompts: bool = False) -> Iterator[str]:
@@ -155,9 +144,9 @@ def format_result(result: CaseResult, *, prompts: bool = False) -> Iterator[str]
         "holds": f"passed ({count_noun(result.calls, 'call')}, {format_price(result.price)}{others})",
         "misses": f"failed: {count_noun(len(result.mismatches), 'expectation')} not met",
         "broken": "invalid",
-        "not-run": f"not run: `{result.workflow}` has problems",
+        "not-run": f"not run: `{result.file.workflow}` has problems",
     }
-    yield f"{result.workflow}/{result.name}: {status_texts[result.status]}"
+    yield f"{result.file.workflow}/{result.file.name}: {status_texts[result.status]}"
     for mismatch in result.mismatches:
         yield from (*_mismatch_lines(mismatch), "")
     for problem in result.errors:
@@ -196,7 +185,7 @@ def render_junit(results: Iterable[CaseResult], seconds: float) -> bytes:
     """
     suites: defaultdict[str, list[CaseResult]] = defaultdict(list)
     for result in results:
-        suites[result.workflow].append(result)
+        suites[result.file.workflow].append(result)
     everything = [result for suite in suites.values() for result in suite]
     top = Element(SUITES, {"name": "skillrun", **_suite_numbers(everything, seconds)})
     for name, suite in suites.items():
@@ -217,10 +206,11 @@ def _suite_numbers(results: Iterable[CaseResult], seconds: float) -> dict[str, s
 
 
 def _add_case(suite: Element, result: CaseResult) -> None:
-    place = {"classname": result.workflow, "name": result.name, "file": result.path, "time": f"{result.seconds:.3f}"}
+    file = result.file
+    place = {"classname": file.workflow, "name": file.name, "file": file.label, "time": f"{result.seconds:.3f}"}
     case = SubElement(suite, "testcase", place)
     if result.status == "not-run":
-        message = f"`{result.workflow}` has problems; run `skillrun validate` to see them"
+        message = f"`{file.workflow}` has problems; run `skillrun validate` to see them"
         SubElement(case, "error", {"type": "not-run", "message": message})
     elif result.status != "holds":
         problems = [miss.problem for miss in result.mismatches] or result.errors

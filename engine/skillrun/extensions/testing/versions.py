@@ -34,19 +34,14 @@ def open_other_version(version: str, library: Library, project: Path) -> Iterato
         if version == SHIPPED:
             _copy_without_overrides(library, folder)
         elif version.startswith((".", os.sep)) or not _extract_revision(version, project, folder):
-            folder = _folder(version)
+            folder = Path(version).resolve()
+            if not any((folder / name).is_dir() for name in FOLDERS):
+                named = ", ".join(f"{name}/" for name in FOLDERS)
+                what = f"has none of {named}" if folder.is_dir() else "is neither a folder nor a git revision"
+                raise UsageError(f"`{version}` {what}", HINT)
         label = f"{version.rstrip('/')}:" if folder == Path(temporary) else f"{version.rstrip('/')}/"
         rest = [root for root in search_path(project) if root.name != "project"]
         yield Library([Root(folder, label, "project", is_confined=True), *rest])
-
-
-def _folder(typed: str) -> Path:
-    folder = Path(typed)
-    if not any((folder / name).is_dir() for name in FOLDERS):
-        named = ", ".join(f"{name}/" for name in FOLDERS)
-        what = f"has none of {named}" if folder.is_dir() else "is neither a folder nor a git revision"
-        raise UsageError(f"`{typed}` {what}", HINT)
-    return folder.resolve()
 
 
 def _copy_without_overrides(library: Library, target: Path) -> None:
