@@ -70,7 +70,7 @@ def _estimate_with_answer(estimate: Figures, answer: Mapping[str, Any]) -> Figur
 
 
 def _read_figures(figures: Figures) -> tuple[int, int, int, float | None]:
-    """Return calls, turns with tools, tokens and price. Ignore a value that is not a number, as in an edited state."""
+    """Return calls, turns with tools, tokens and price. Ignore values that are not numbers (in an edited state)."""
     calls, turns, tokens = (
         int(figures[key]) if is_whole(figures.get(key)) else 0 for key in ("calls", "turns", "tokens")
     )

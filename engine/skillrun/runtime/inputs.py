@@ -20,7 +20,7 @@ def validate_inputs(
 ) -> tuple[dict[str, object], list[str]]:
     """Return the inputs of the workflow, including defaults, and warnings. Raises UsageError with all errors.
 
-    `elsewhere` names the inputs whose paths are on another machine, so that they are not looked for on this one.
+    `elsewhere` names the inputs whose paths are on another machine. These paths are not checked.
     """
     values, errors, warnings = resolve_inputs(program.workflow.inputs, given, {"config": program.config})
     for field in path_inputs(program.workflow):

@@ -12,7 +12,7 @@ from skillrun.syntax.diagnostics import UsageError
 
 
 class RunContext(NamedTuple):
-    """What an extension gets when a run starts or resumes, in order to open a listener."""
+    """The data from which an extension opens a listener when a run starts or resumes."""
 
     name: str
     """The name of the run."""

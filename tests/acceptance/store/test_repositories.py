@@ -79,12 +79,12 @@ def test_a_worker_that_cannot_fetch_leaves_the_run_to_others_with_a_reason(
     assert skillrun("submit", "look", "x", "--name", "x", "--repo", f"{pin.url}@{pin.sha}", *SCRIPTED).code == 0
     start()  # type: ignore[operator]
     declined = wait_until(lambda: skillrun("worker", "list", "--json").json["left"])
-    assert "file:// URLs are not allowed here" in declined["x"]
+    assert "file:// URLs are not allowed on this machine" in declined["x"]
     assert "`x` was declined by " in skillrun("worker", "list").err
     shown = skillrun("show", "x")
     assert shown.code == 2
     assert "`x` has not started; it waits for a worker of the queue `default`: " in shown.err
-    assert "file:// URLs are not allowed here" in shown.err
+    assert "file:// URLs are not allowed on this machine" in shown.err
     assert status(store, "x") == "queued"
     assert skillrun("worker", "once", "x", "--file-urls").out == "x: completed\n"
     assert skillrun("worker", "list", "--json").json["left"] == {}

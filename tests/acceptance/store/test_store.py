@@ -157,7 +157,7 @@ def test_a_database_is_migrated_once_and_a_newer_store_is_left_unchanged(
 
     open_database(database).rows("DELETE FROM store_versions WHERE version = 2")
     open_store.cache_clear()
-    assert "lacks version 2, which this skillrun needs" in skillrun("runs").err
+    assert "must be migrated to version 2 for this skillrun" in skillrun("runs").err
     open_database(database).rows("INSERT INTO store_versions (version) VALUES (2), (99)")
     open_store.cache_clear()
     for command in (("greeting", "Ada", *SCRIPTED), ("store", "migrate"), ("store", "check"), ("runs",)):

@@ -32,7 +32,7 @@ def test_unfinished_runs_of_the_previous_version_complete(old_store: str, skillr
     ]  # fmt: skip
     refused = skillrun("worker", "once", "ada")
     missing = [number for number in load_migrations() if number > PREVIOUS]
-    assert f"lacks version {', '.join(map(str, missing))}, which this skillrun needs" in refused.err
+    assert f"must be migrated to version {', '.join(map(str, missing))} for this skillrun" in refused.err
     assert database.rows(RECORDS) == before
     assert f"applied version {', '.join(map(str, missing))}\n" in skillrun("store", "migrate").out
     assert skillrun("worker", "once", "ada").out.endswith("ada: completed\n")

@@ -152,7 +152,7 @@ def test_a_run_that_kills_its_workers_is_given_up_after_five(project: Make, skil
     assert skillrun("worker", "once", "ada").out == "ada: nothing to do\n"
     assert status(store, "ada") == "failed"
     ((reason,),) = open_database(store).rows("SELECT reason FROM runs")
-    assert reason == "5 workers claimed the run and died, with no reply in between"
+    assert reason == "5 workers in a row claimed the run and died before a model replied"
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Runs in a shared Postgres store: workers that execute the runs, queues, limits on parallel calls, and telemetry.
+"""Workers: execute runs from a shared Postgres store. Also provides queues, limits on parallel calls, and telemetry.
 
-The row of a run in the store is the only record of which worker executes the run.
+Only the run's row in the store says which worker executes the run.
 """

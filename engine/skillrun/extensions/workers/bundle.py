@@ -1,4 +1,4 @@
-"""Packs a project's readable files into an archive that is named by its hash, and unpacks it on a worker.
+"""Packs a project's readable files into an archive named by its hash, and unpacks the archive on a worker.
 
 Leaves out files that git ignores, files that hold secrets, and files that runs have written.
 """
@@ -95,7 +95,7 @@ def list_files(readable: ReadableFolder, folder: Path, hint: str) -> list[str]:
 
 
 def unpack_project(sha: str, content: bytes, folder: Path) -> Path:
-    """Unpack the project into `folder/<sha>`, unless that folder exists, and return it.
+    """Return the folder `folder/<sha>` with the unpacked project. Unpack only if the folder does not exist.
 
     A failure leaves no partly unpacked project. Raises SkillrunError if the archive does not match its hash or cannot
     be read.

@@ -1,8 +1,8 @@
 """Wakes workers with Procrastinate jobs in the store's Postgres database.
 
-A job says only that a run may continue. Jobs may be lost, duplicated or closed by another worker, because the run's row
-decides whether the run is executed, and every worker regularly sweeps the store for due runs. No other module imports
-Procrastinate.
+A job only says that a run can continue. The run's row decides whether the run is executed, and every worker regularly
+sweeps the store for due runs. So a job can be lost, duplicated, or closed by another worker without harm. No other
+module imports Procrastinate.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def install(database: Database) -> None:
 
 
 class Dispatcher:
-    """Notifies workers of runs that may continue. Thread-safe."""
+    """Notifies workers of runs that can continue. Thread-safe."""
 
     def __init__(self, url: str) -> None:
         """Connect to the queue. Raises StoreUnavailable."""
@@ -53,7 +53,7 @@ class Dispatcher:
         self._app.close()
 
     def wake(self, name: str, *, queue: str = DEFAULT_QUEUE, priority: int = 0, in_seconds: float = 0) -> None:
-        """Queue a job for the run, unless a job with this priority is already waiting for it."""
+        """Queue a job for the run, unless the run already has a waiting job with this priority."""
         when: dict[str, Any] = {"schedule_in": {"seconds": in_seconds}} if in_seconds > 0 else {}
         lock = _job_lock(name, priority)
         if when:  # delayed by this machine's clock, so it must not block a job that the sweep queues
@@ -63,7 +63,7 @@ class Dispatcher:
             task.defer(run=name)
 
     def wake_all(self, runs: Iterable[DueRun]) -> None:
-        """Queue a job for each of these runs that has no waiting job."""
+        """Queue a job for each run that has no waiting job."""
         locks = {_job_lock(due.name, due.priority): due for due in runs}
         with _report_errors("read"):
             queued_rows = self._app.connector.get_sync_connector().execute_query_all(_TOLD, locks=[*locks])
@@ -76,14 +76,14 @@ class Dispatcher:
 def _job_lock(name: str, priority: int) -> str:
     """Return the key that prevents duplicate jobs.
 
-    The key contains the priority, so that a run whose worker died gets another job, ahead of all others.
+    The key contains the priority. So a run whose worker died gets a second job, with a higher priority.
     """
     return f"{name} {priority}"
 
 
 @contextmanager
 def _report_errors(action: str) -> Iterator[None]:
-    """Raise StoreUnavailable if the queue cannot be reached, notified or read, as `action` says."""
+    """Raise StoreUnavailable if the block cannot connect. `action` completes the message "the queue … cannot be …"."""
     try:
         yield
     except ConnectorException as error:
@@ -103,8 +103,7 @@ async def serve(
     """Pass the jobs of these queues to `on_job`, one at a time, until `stopping` is set.
 
     The next job is fetched when `on_job` has returned. If the connection breaks, Procrastinate waits for the current
-    job before it ends, and only then is another connection opened. Therefore `on_job` must not execute long work
-    itself.
+    job to end. Only then is another connection opened, so `on_job` must not execute long work itself.
     """
     asyncio.get_running_loop().set_exception_handler(_handle_loop_error)
     while not stopping.is_set():
@@ -118,7 +117,7 @@ async def serve(
 
 
 def _handle_loop_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Ignore the errors of jobs that could not be closed, because the run's row says whether the run is done."""
+    """Ignore errors about jobs that could not be closed: the run's row says whether the run is done."""
     if not isinstance(context.get("exception"), ConnectorException):
         loop.default_exception_handler(context)
 

@@ -1,6 +1,6 @@
-"""Parses URL@COMMIT inputs, and fetches the commits that runs need to a folder next to this machine's projects.
+"""Parses inputs of the form URL@COMMIT, and fetches the commits into a folder next to this machine's projects.
 
-Reads the files from git's objects, without a working tree, so that git does not execute or follow anything that a
+Reads the files from git's objects, without a working tree. So git neither executes nor follows anything that a
 repository configures. Submodules and LFS content are not fetched.
 """
 
@@ -72,7 +72,7 @@ class Commit:
         if not parts.scheme:
             raise UsageError(f"{quote_value(url)} is not a valid URL", REPOSITORY_URL_HINT)
         if has_key or parts.query or parts.fragment:
-            message = "a repository URL must not contain credentials, since it is stored; workers use their own"
+            message = "a repository URL is stored and must not contain credentials; workers use their own credentials"
             raise UsageError(message, NO_CREDENTIALS_HINT)
         if parts.scheme not in (*PROTOCOLS, FILE):
             raise UsageError(f"repositories cannot be fetched over `{parts.scheme}`", REPOSITORY_URL_HINT)
@@ -88,7 +88,7 @@ class Commit:
 
     @property
     def name(self) -> str:
-        """The name of the folder with the commit's files. It includes the hash, which alone identifies the content."""
+        """The name of the folder with the commit's files. The hash in the name is enough to identify the content."""
         last = urlsplit(self.url).path.rstrip("/").rpartition("/")[2].removesuffix(".git")
         return f"{re.sub(r'[^A-Za-z0-9_.-]', '-', last).strip('.-')[:60] or 'repository'}-{self.sha}"
 
@@ -163,7 +163,8 @@ class CommitCache:
             raise SkillrunError("git is not installed, and the run needs it to fetch a repository", "install git")
         if commit.protocol not in self._protocols:
             hint = "start the worker with `--file-urls`"
-            raise SkillrunError(f"{commit.url} cannot be fetched, because file:// URLs are not allowed here", hint)
+            message = f"{commit.url} cannot be fetched, because file:// URLs are not allowed on this machine"
+            raise SkillrunError(message, hint)
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             made = Path(tempfile.mkdtemp(prefix=".fetching-", dir=self._folder))
@@ -188,7 +189,7 @@ class CommitCache:
         except (asyncio.LimitOverrunError, OSError) as error:
             if not isinstance(error, OSError) or error.errno == ENAMETOOLONG:
                 message = f"a file name in commit {commit.sha} of {commit.url} is too long"
-                raise Unfetchable(message, "use a commit without it") from error
+                raise Unfetchable(message, "use a commit without this file") from error
             if not (self._folder / commit.name).is_dir():  # unless another process was faster
                 hint = "check the free space, and the file names in the commit"
                 raise SkillrunError(f"{self._folder} cannot be written: {error.strerror}", hint) from error

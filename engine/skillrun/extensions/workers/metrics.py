@@ -49,7 +49,7 @@ class Metrics:
         """When the store last answered, on the monotonic clock."""
 
     def statement(self, seconds: float) -> None:
-        """Record that the store answered after this many seconds."""
+        """Record that the store answered a statement after `seconds`."""
         self.answered_at = time.monotonic()
         self.statements.observe(seconds)
 
@@ -64,7 +64,7 @@ class Metrics:
             self.lost.inc()
 
     def listener_for(self, submitted: SubmittedRun) -> Listener:
-        """Return the listener for the events of a claimed run. It counts calls that end, unless they are replayed."""
+        """Return a listener that counts the calls of a claimed run when they end. Replayed calls are not counted."""
 
         def on_event(event: Event) -> None:
             if isinstance(event, events.RunStarted) and submitted.status == "running":

@@ -1,7 +1,7 @@
-"""Records spans for a run and its phases, steps and model calls, and two metrics of calls.
+"""Records spans for a run and its phases, steps and model calls. Also records two metrics of calls.
 
-Names follow the semantic conventions for generative AI (version 1.41, in development). Unless `content` is set, spans
-contain names, numbers and statuses, but no texts of prompts, replies or reasons.
+Names follow the semantic conventions for generative AI (version 1.41, in development). Spans contain names, numbers and
+statuses. They contain the texts of prompts, replies and reasons only if `content` is set.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ class SpanRecorder(RunListener):
             span.set_status(Status(StatusCode.ERROR, reason if self.content else None))
 
     def _parent_span(self, phase: str) -> _OpenSpan | None:
-        """Return the parent span of a phase: the run, or the step that runs the inline workflow of the phase."""
+        """Return the parent span of a phase: the run, or the step that runs the phase's inline workflow."""
         outer, _, _ = phase.rpartition("/")
         above, _, step = outer.rpartition("/")
         if above in self._phases:

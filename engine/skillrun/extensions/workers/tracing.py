@@ -1,7 +1,6 @@
 """Opens the trace of a run if OpenTelemetry is set up in this process.
 
-An SDK that is set up has already imported OpenTelemetry's API. If the API is not imported, this module does not import
-it either.
+An SDK that is set up has already imported OpenTelemetry's API. So this module never imports the API first.
 """
 
 from __future__ import annotations

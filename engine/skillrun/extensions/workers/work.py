@@ -54,7 +54,7 @@ class WorkerHost:
         return self.queues is None or (submitted.queue in self.queues and submitted.is_due)
 
     def load_workflow(self, submitted: SubmittedRun) -> LoadedWorkflow:
-        """Return the workflow of a run, copied for this thread. It is loaded once per project. Raises SkillrunError."""
+        """Return a copy of the run's workflow for this thread. Loads it once per project. Raises SkillrunError."""
         key = submitted.bundle, submitted.workflow
         with self.loading:
             if key not in self.loaded_workflows:
@@ -72,12 +72,12 @@ async def process_run(host: WorkerHost, name: str) -> Outcome | None:
     """Start or resume the run, and return its outcome.
 
     Returns None if the run has ended, is not for this host, or is not due. Raises SkillrunError if this machine cannot
-    execute the run. The run is then unchanged, and another machine may try.
+    execute the run. The run is then unchanged, and another machine can try.
     """
     submitted = host.queue.find_run(name)
     if submitted is None or submitted.status not in ("queued", "running") or not host.accepts(submitted):
         return None
-    reason = f"{submitted.takes} workers claimed the run and died, with no reply in between"
+    reason = f"{submitted.takes} workers in a row claimed the run and died before a model replied"
     if submitted.takes >= MAX_CLAIMS and host.queue.give_up(name, reason):
         return None
     request = RunSubmission.from_data(submitted.request)

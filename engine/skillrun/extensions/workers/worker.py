@@ -40,8 +40,10 @@ MAX_WAKES_PER_SWEEP: Final = 200  # runs of each kind per sweep: many workers ma
 
 
 class DrainingGateway:
-    """A gateway that starts no new call while its worker shuts down. Running calls can end. Their failed attempts are
-    counted if there are `metrics`."""
+    """A gateway that starts no new call while its worker shuts down. Running calls can end.
+
+    If `metrics` is given, failed attempts are counted.
+    """
 
     def __init__(self, inner: Gateway, drain: Drain, metrics: Metrics | None) -> None:
         self._inner, self._drain, self._metrics = inner, drain, metrics
@@ -91,7 +93,7 @@ class Drain:
 
     @contextmanager
     def track_calls(self, number: int) -> Iterator[None]:
-        """Count this many more running calls during the block; fewer if `number` is negative."""
+        """Add `number`, which can be negative, to the count of running calls during the block."""
         self._add_calls(number)
         try:
             yield
@@ -177,7 +179,7 @@ class Worker:
             self.roster.record_heartbeat(presence, begins=begins, draining=draining)
 
     async def _on_job(self, name: str) -> None:
-        """Start a run, and return only when there is capacity for another.
+        """Start a run, and return only when there is capacity for another run.
 
         So every fetched job can start immediately.
         """
@@ -212,7 +214,7 @@ class Worker:
         except Exception as error:  # noqa: BLE001 (an error in one run must not stop others)
             self._retry_at[name] = time.monotonic() + RETRY_SECONDS
             why = error.message if isinstance(error, SkillrunError) else repr(error)
-            self.log(f"{name}: cannot be executed here: {why}")
+            self.log(f"{name}: cannot be executed on this machine: {why}")
             with suppress(SkillrunError):
                 await asyncio.to_thread(self.queue.set_reason, name, f"{self.name}: {why}")
         else:
@@ -250,9 +252,9 @@ class Worker:
         return outcome
 
     def _final_status(self, name: str, outcome: Outcome) -> str:
-        """Return the status to count.
+        """Return the status to count in the metrics.
 
-        A run that failed here may have been cancelled, or taken over by another worker.
+        If the outcome is `failed`, the run may have been cancelled or taken over by another worker.
         """
         submitted = None
         if outcome.status == "failed":
@@ -265,7 +267,7 @@ class Worker:
     async def _sweep(self) -> None:
         """Regularly resume runs without a worker: those whose worker died, and those whose job was lost.
 
-        Runs that recently could not be executed here are left out.
+        Runs that this worker recently failed to execute are left out.
         """
         dispatch: Dispatcher | None = None
         try:
@@ -292,7 +294,7 @@ class Worker:
     def _start_orphans(self, due: list[DueRun]) -> list[DueRun]:
         """Start as many runs of dead workers as there is capacity for, and return the other runs.
 
-        Does not wait for the jobs of these runs, because they may be lost too.
+        Does not wait for the jobs of these runs, because the jobs may be lost too.
         """
         orphans = [each for each in due if each.priority == ORPHAN_PRIORITY and each.name not in self._drains]
         shuffle(orphans)  # other workers may start runs of the same list

@@ -64,7 +64,7 @@ class WorkingCopy:
         self._taken, self._beside = dict(note["files"]), list(note["beside"])
 
     def pull(self, source: RunEdits) -> PullResult:
-        """Update the folder from the store. Files that the user has changed here stay."""
+        """Update the folder from the store. Files that the user has changed in the folder are kept."""
         self.folder.mkdir(parents=True, exist_ok=True)
         result, remote = PullResult(), source.list_files()
         with ConfinedFolder(self.folder.resolve()) as tree:
@@ -88,7 +88,7 @@ class WorkingCopy:
         return result
 
     def changes(self, secrets: tuple[str, ...]) -> tuple[dict[str, Edit], list[str]]:
-        """Return the changed and new files, and the names of files that are left out.
+        """Return the changed and new files, and the names of hidden and backup files, which are left out.
 
         Raises UsageError if the changed and new files are too large.
         """
@@ -128,7 +128,7 @@ class WorkingCopy:
             self._write_note(LocalFiles(tree))
 
     def open_conflicts(self) -> list[str]:
-        """Return the names of the store's versions that a pull has written next to local files and that still exist."""
+        """Return the names of the store's versions that pulls wrote next to local files, if they still exist."""
         return [name for name in self._beside if (self.folder / name).exists()]
 
     def _write_conflict(self, files: LocalFiles, name: str, content: bytes) -> str:

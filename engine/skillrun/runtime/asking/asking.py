@@ -220,7 +220,7 @@ async def _apply_form_edits(request: QuestionRequest, entry: AnswerBody) -> Body
 
 
 def _with_saved_progress(request: QuestionRequest) -> tuple[QuestionSet, Mapping[str, object]]:
-    """Return the question set, with the progress that the user made before the pause, and each answer's time so far.
+    """Return the question set with the user's progress before the pause, and the time of each answer so far.
 
     The returned set saves each answer as soon as it is given, and also saves text that is entered but not submitted.
     """
@@ -282,7 +282,7 @@ async def _collect_answers(request: QuestionRequest) -> CollectedAnswers:
 
 
 def _answer_hint(frame: Frame, question_set: QuestionSet) -> NextStep:
-    """Return the hint to prepare answers in a file and resume."""
+    """Return a hint: prepare the answers in a file, and resume."""
     lines, questions = [], question_set.questions
     for question in questions[:MOST_NAMED]:
         first, *others = [*map(to_one_line, choices_of(question)), "…"]
@@ -304,7 +304,7 @@ def pause_for_invalid_answer(unfit: InvalidPreparedAnswer) -> WaitingForUser:
 
 
 async def record_pause(frame: Frame, reason: str, next_step: str | NextStep) -> WaitingForUser:
-    """Journal that this phase waits for something the user does outside of the run. Return the error to raise."""
+    """Journal that this phase waits for a user action outside of the run. Return the error to raise."""
     phase = frame.phase
     if frame.run.journal.find("note", phase.pause_address, "") is None:
         await frame.run.journal.record("note", phase.pause_address, "", {"reason": reason})
@@ -316,8 +316,8 @@ async def _clarify_answers(
 ) -> CollectedAnswers | None:
     """Return the answers of a form after asking the user again about unclear ones; None if the user cannot be asked.
 
-    A comment keeps what the form says about an unclear question. `settled` holds records, keyed by the position of
-    their question, that replace the answers of the form.
+    The form's text about an unclear question is kept as a comment. `settled` maps positions of questions to records.
+    These records replace the form's answers.
     """
     person, unclear, question_set = request.frame.run.services.responder, form.unclear, request.question_set
     assert unclear is not None
@@ -350,8 +350,8 @@ async def _clarify_answers(
 async def offer_retry(frame: Frame, address: str, reason: str, limit: BreakerSettings, *, can_continue: bool) -> bool:
     """Ask the user whether to retry, in the breaker's wording if it has one. Return the decision.
 
-    An unattended run does not retry unless the answer is prepared. A decision made before the run failed does not
-    count when the run resumes. Raises StoppedByUser.
+    An unattended run retries only if a prepared answer chooses a retry. If a failed run resumes, its earlier decisions
+    do not count. Raises StoppedByUser.
     """
     phase = frame.phase
     number = max(phase.attempts.tries.get(address, 0), phase.voided_attempts(address)) + 1
@@ -379,8 +379,10 @@ async def offer_retry(frame: Frame, address: str, reason: str, limit: BreakerSet
 
 
 def _retry_choices(limit: BreakerSettings, *, can_continue: bool) -> dict[str, str]:
-    """Return the actions that the user can choose, keyed by their wording. Unless `can_continue`, none of them
-    continues the run without the result."""
+    """Return the actions that the user can choose, keyed by their wording.
+
+    The action to continue without the result is included only if `can_continue`.
+    """
     usual = dict(zip(BREAKER_CHOICES, (RETRY, CONTINUE_WITHOUT, STOP), strict=True))
     words = limit.choices or {"retry": RETRY, **({"go_on": CONTINUE_WITHOUT} if can_continue else {"stop": STOP})}
     ways = {words[way]: usual[way] for way in words if way in usual and (can_continue or way != "go_on")}

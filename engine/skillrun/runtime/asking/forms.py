@@ -38,8 +38,7 @@ OWN_KEYS: Final = ("answer", "answered_by", "asked_at", "confidence", "comment")
 
 @dataclass(frozen=True)
 class FormState:
-    """The state of a form: its name and hash, and the answer to each question. `why` has the reasons, for each
-    question, why its answer is unclear."""
+    """The name and hash of a form, and the answer to each question. `why` lists the reasons for each unclear answer."""
 
     name: str
     hash: str = ""
@@ -79,7 +78,7 @@ def build_question_record(
     """Return the record of a question: its answer, and who gave the answer.
 
     A phrase such as "not sure" selects the default, or leaves a question without a default open. It counts as an answer
-    only if the question needs one.
+    only if the question requires an answer.
     """
     record = with_fields(question, asked_at=utc_timestamp())
     if not (is_required and needs_answer(question)):
@@ -106,7 +105,7 @@ def _drop_undecided_words(question: Question, given: Answer, phrases: Phrases) -
 def revise_answers(
     run: Run, recorded: AnswerBody, questions: Sequence[Question], *, is_phase_over: bool
 ) -> tuple[AnswerBody | None, FormState | None]:
-    """Return the journaled answers with the changes that the user has made to the form; None if nothing has changed.
+    """Return the journaled answers with the user's changes to the form; None if nothing has changed.
 
     If a changed answer is unclear, return None and the state of the form. The earlier answers then stay in effect if
     the phase is over.
@@ -161,7 +160,7 @@ def _difference(before: QuestionRecord, now: QuestionRecord) -> str:
 
 
 async def reread_forms(run: Run, done: Collection[str]) -> None:
-    """Apply and report the changes that the user has made to the forms of ended phases. Later phases see them."""
+    """Apply and report the user's changes to the forms of ended phases. Later phases see the changes."""
     for entry in _with_forms(run):
         phase, number = _place(entry)
         if number == run.state.round and phase not in done:
@@ -179,7 +178,7 @@ async def reread_forms(run: Run, done: Collection[str]) -> None:
 
 
 def form_answers(run: Run, phase: PhaseRun | None, before: Collection[str]) -> list[QuestionRecord]:
-    """Return the current answers of all forms in earlier rounds, and of the phases `before` this one in this round."""
+    """Return the current answers of all forms of earlier rounds, and of this round's forms in the phases `before`."""
     records = []
     for entry in _with_forms(run):
         name, number = _place(entry)
@@ -205,7 +204,7 @@ def _place(entry: JournalEntry) -> tuple[str, int]:
 
 
 def warn_of_late_files(run: Run, done: Collection[str]) -> None:
-    """Warn of files that match a pattern of an ended phase, and arrived after the phase had read its files."""
+    """Warn of files that match a pattern of an ended phase, but arrived after the phase read its files."""
     read: dict[tuple[str, str], set[str]] = {}  # keyed by phase and pattern; the files of all rounds and passes
     for entry in run.journal.entries("tool"):
         pattern, files = entry.body.get("pattern"), entry.body.get("files")
@@ -218,7 +217,7 @@ def warn_of_late_files(run: Run, done: Collection[str]) -> None:
 
 
 def late_files(run: Run, pattern: str, known: Iterable[str]) -> list[str]:
-    """Return a line for each file that matches the pattern and is not `known`, the files that were read."""
+    """Return a line for each file that matches the pattern but was not read. `known` names the files that were read."""
     before = set(known)
     return [
         f"{quote_value(name)} arrived after the files that match `{pattern}` were read, so it is ignored"

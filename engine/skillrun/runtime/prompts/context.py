@@ -47,7 +47,7 @@ STEP_MATERIAL: Final = "handed"
 
 @dataclass(frozen=True)
 class PromptParts:
-    """What a prompt is for (step, member and model), and the parts of the request that depend on it."""
+    """The step, member and model of a prompt, and the parts of the request that depend on them."""
 
     phase: PhaseRun
     resolved: ResolvedModel
@@ -58,11 +58,11 @@ class PromptParts:
     material: Sequence[MaterialBlock] = ()
     tools: tuple[ToolSpec, ...] = ()
     criteria: str = ""
-    """Acceptance criteria that replace those of the phase."""
+    """Acceptance criteria that replace the phase's criteria."""
 
     @property
     def reply_tokens(self) -> int:
-        """The number of tokens that are kept free for the reply by shortening material."""
+        """The number of tokens that must stay free for the reply when material is shortened."""
         return max(MIN_REPLY_TOKENS, min(self.resolved.max_output, self.resolved.window // REPLY_SHARE))
 
     def room(self, system: tuple[Block, ...], messages: tuple[Message, ...]) -> int:
@@ -76,7 +76,7 @@ class PromptParts:
 
 
 def build_request(frame: Frame, step: Step, seated: SeatedMember, parts: PromptParts, *, shared: bool) -> Request:
-    """Return the first request of an attempt of a member. `shared` means that other members get the same task.
+    """Return a member's first request in an attempt. `shared` means that other members get the same task.
 
     Raises StepFailed if the request does not fit the model's window.
     """
@@ -95,10 +95,11 @@ def build_request(frame: Frame, step: Step, seated: SeatedMember, parts: PromptP
 
 
 def build_followup_request(frame: Frame, step: Step, seated: SeatedMember, parts: PromptParts) -> Request | None:
-    """Return the next request in a member's conversation. If it does not fit the window, warn, forget the conversation,
-    and return None.
+    """Return the next request in a member's conversation.
 
-    Material is omitted if the conversation already contains the same text as its latest one under the same title.
+    If the request does not fit the window, warn, forget the conversation, and return None.
+
+    A piece of material is omitted if its text equals the latest text under the same title in the conversation.
     """
     earlier = conversation(frame, step, seated)
     texts = [block.text for message in earlier if message.role == "user" for block in message.blocks]
@@ -200,7 +201,7 @@ def estimate_request_tokens(
     tools: tuple[ToolSpec, ...] = (),
     enough: int = 0,
 ) -> int:
-    """Return the estimated tokens of a request, or an upper bound if that is at most `enough`."""
+    """Return the estimated tokens of a request. If an upper bound is at most `enough`, return that bound instead."""
     texts = [block.text for block in system]
     texts += [block.text for message in messages for block in message.blocks]
     if schema:

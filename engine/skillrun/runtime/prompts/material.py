@@ -1,8 +1,8 @@
-"""Material: texts by other authors that a prompt contains, such as replies and files, and how they are shortened.
+"""Material: texts by other authors in a prompt, such as replies and files. Shortens material to fit.
 
 A piece of material is a title with one or more texts. Pieces of equal importance form a group. If a prompt does not fit
 the window, the least important group is shortened first, and all pieces of a group are shortened to the same level. The
-prompt names what was omitted, and so does a report to the user.
+prompt and a report to the user name what was omitted.
 
 A text is split at its headings into sections; a heading inside a code fence does not count. Each section is split into
 indivisible units: a sentence, an item of a list, a row of a table, a block of code. The level is the number of tokens
@@ -32,7 +32,7 @@ LONGEST_REASON: Final = 300  # characters
 MOST_TOLD: Final = 12  # headings named in a prompt
 MOST_NAMED: Final = 40  # headings or ids named in one line of the summary
 _LADDER: Final = tuple(sorted({n << s for s in range(3, 22) for n in (2, 3)} | {0, 4, 8, 12}))
-"""The levels to try. There are only a few, so that prompts with similar omissions have a prefix in common."""
+"""The levels to try. There are only a few, because prompts that are shortened to the same level share a prefix."""
 
 Print = Callable[[Mapping[str, Any]], str]
 
@@ -60,7 +60,7 @@ class MaterialPart:
         return outline_of(self.text)
 
     def template_value(self, text: str) -> dict[str, str]:
-        """Return the part's values for the template, with `text`, possibly shortened, instead of the whole text."""
+        """Return the part's values for the template. `text` is the part's text, possibly shortened."""
         return {
             "member": to_single_line(self.member),
             "path": to_single_line(self.path),
@@ -83,7 +83,7 @@ class MaterialOmission:
 
     @property
     def amount(self) -> str:
-        """A text with the number of omitted tokens, the total, and the headings of the shortened sections."""
+        """Text that states the omitted tokens, the total tokens, and the headings of the shortened sections."""
         names = [to_single_line(section) for section in self.sections[:MOST_NAMED]]
         more = f" and {len(self.sections) - MOST_NAMED} more" if len(self.sections) > MOST_NAMED else ""
         places = f", under {'; '.join(names)}{more}" if names else ""
@@ -127,7 +127,7 @@ class MaterialBlock:
         return max(self._title_tokens, self._frame_tokens + sum(outline.cost(level) for outline in outlines))
 
     def render_at(self, level: int) -> tuple[str, MaterialOmission | None]:
-        """Return the text of the piece at a level, and what is omitted from it; None if nothing is."""
+        """Return the piece's text at a level, and the omission, or None if nothing is omitted."""
         shortened = [(part, part.outline.shorten(level)) for part in self.parts]
         values = [part.template_value(short.text) for part, short in shortened] if level >= 0 else []
         left = sum(short.omitted_tokens for _, short in shortened)
@@ -136,7 +136,7 @@ class MaterialBlock:
         return self._print(values, left, sections), omission
 
     def _print(self, parts: list[dict[str, str]], left_out: int, headings: Sequence[str]) -> str:
-        """Render the template with the first headings of shortened sections, and the number of the others."""
+        """Render the template with the first few `headings` of shortened sections, and the number of other headings."""
         names = [to_single_line(heading) for heading in headings[:MOST_TOLD]]
         return self.print(
             {
@@ -188,7 +188,7 @@ def fit_levels(groups: Iterable[MaterialGroup], available: int) -> tuple[dict[st
 
 
 def build_material_block(title: str, value: Any, print_: Print) -> MaterialBlock | None:
-    """Return a piece with a value (text, list, record, replies or documents); None if the value is absent."""
+    """Return `value` (text, list, record, replies or documents) as a piece; None if the value is absent."""
     if isinstance(value, Absent) or value is None:
         return None
     return MaterialBlock(title, tuple(_parts(value)), print_)
@@ -226,7 +226,7 @@ def _part(item: Mapping[str, Any]) -> MaterialPart:
 
 @dataclass(frozen=True)
 class OutlineSection:
-    """A section: its heading with the newline, and the units below. Text before the first heading has no heading."""
+    """A section: its heading with the newline, and the units below it. Text before the first heading has no heading."""
 
     name: str
     heading: str
@@ -246,7 +246,7 @@ class OutlineSection:
         return estimate_tokens(self.heading)
 
     def unit_count(self, level: int) -> int:
-        """Return how many units are kept at a level; all of them if the rest is as short as the omission mark."""
+        """Return how many units are kept at a level. Keep all units if the rest is as short as the omission mark."""
         if self.size <= level + _MARK:
             return len(self.units)
         return bisect_right(self.cumulative_tokens, level) - 1
@@ -302,7 +302,7 @@ class Outline:
         return sum(section.cost(level) for section in self.sections)
 
     def shorten(self, level: int) -> ShortenedText:
-        """Return the text with at most `level` tokens below each heading. Below level 0, nothing is left."""
+        """Return the text with at most `level` tokens below each heading. At a negative level, return an empty text."""
         if level < 0:
             return ShortenedText("", self.size)
         if level == WHOLE or level >= self.most:
@@ -328,7 +328,7 @@ class ShortenedText:
 
 
 def units(body: str) -> list[str]:
-    """Split a text into indivisible units. They include all whitespace, so that joining them gives the text again."""
+    """Split a text into indivisible units. Joining the units gives the text again, including all whitespace."""
     fences, pieces = Fences(body), []
     start = 0
     for blank in [*_BLANK.finditer(body), None]:

@@ -107,7 +107,7 @@ class SharedPrefix:
         return MaterialGroup(RECORD, min(usual, held), least, lambda level: min(max(0, level), held) + names)
 
     def build_blocks(self, record: int, documents: int = WHOLE, references: int = WHOLE) -> PromptBlocks:
-        """Return the blocks of the prefix, shortened to these levels of its groups."""
+        """Return the blocks of the prefix. Each group is shortened to its level."""
         key = (record, documents, references)
         if key not in self.block_cache:
             self.block_cache[key] = self._blocks(*key)

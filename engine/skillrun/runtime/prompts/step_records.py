@@ -1,6 +1,7 @@
 """Records that members add at the end of a document: fields that later steps or phases read, and answers to points.
 
-Adds the request for a record to the task, splits the record off the reply, checks it, and reports missing parts.
+Adds the request for a record to the task, splits the record off the reply, checks the record, and reports missing
+parts.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class RecordRequest:
 
 
 def build_record_request(step: Step, frame: Frame) -> RecordRequest | None:
-    """Return the record to request with a step's document; None if nothing is read later and there are no points."""
+    """Return the record to request with a step's document; None if no field is read later and there are no points."""
     points = _read_points(step, frame)
     run = frame.run
     specs = [spec for part in step.record if (spec := run.program.library.record_shape(part)) is not None]
@@ -105,7 +106,7 @@ def _is_id(value: Any) -> bool:
 
 
 def render_task(step: Step, frame: Frame, task: str, record_request: RecordRequest | None, *, ends: bool) -> str:
-    """Return the task, followed by the points. If the document `ends` with its record, the record's format follows."""
+    """Return the task, followed by the points. If the document `ends` with its record, the record's format is last."""
     if record_request is None:
         return task
     run = frame.run
@@ -163,10 +164,10 @@ def split_reply(record_request: RecordRequest, text: str) -> DocumentReply:
 
 
 def merge_second_record(record_request: RecordRequest, first: DocumentReply, text: str) -> DocumentReply:
-    """Return the document with the record from a second reply, which has priority over the first record.
+    """Return the document with the record from a second reply.
 
-    Answers to points that it lacks come from the first record. If it is invalid, the first record is kept, if there is
-    one. Invalid values are dropped from a record with answers to points, or with `invalid: drop`.
+    Answers that the second record lacks come from the first record. If the second record is invalid, the first record
+    is kept, if there is one. Invalid values are dropped if the request has points or `drop`.
     """
     value, errors = parse_reply(text, record_request.shape.schema)
     dropped: list[DroppedValue] = []
@@ -192,7 +193,7 @@ def _answer_errors(record_request: RecordRequest, record: Any) -> Iterable[Shape
 
 
 def point_answers(record_request: RecordRequest, record: Any, member: str) -> list[Mapping[str, Any]]:
-    """Return every point with its answer. A point that was answered more than once has no answer."""
+    """Return every point with its answer. A point with more than one answer counts as unanswered."""
     given: dict[str, list[dict[str, object]]] = {}
     for entry in record[ANSWERS] if record is not None and record_request.points else ():
         given.setdefault(entry["id"], []).append({"member": member, "done": entry["done"], "how": entry["how"]})
@@ -228,7 +229,7 @@ def renumber_records(
 ) -> Iterator[Mapping[str, Any]]:
     """Yield the records with unique ids.
 
-    An id that begins with `start` is replaced by `start` and the next free number if it is repeated or in `known`.
+    If an id that begins with `start` is repeated or in `known`, it becomes `start` plus the next free number.
     """
     taken: set[str] = set(known)
     numbers = count(1)
@@ -262,7 +263,7 @@ def _id_of(entry: Any) -> str:
 
 
 def _next_id(step: Step, frame: Frame) -> str:
-    """Return the first id for a step's records. Its number follows the highest one of the phase's other steps."""
+    """Return the first id for a step's records. Its number follows the highest number of the phase's other steps."""
     phase, where = frame.phase, strip_markers(frame.at(step))
     start = f"{phase.name.upper()}-"
     others = (record for key, step in phase.record.step_records.items() if key != where for record in step.records)
@@ -273,8 +274,8 @@ def _next_id(step: Step, frame: Frame) -> str:
 def merge_step_records(phase: PhaseRun) -> tuple[dict[str, Any], frozenset[str]]:
     """Return one record for the phase, merged from the records of its steps, and the fields that were requested.
 
-    The summaries by several members of a step are joined. The summary of a later step replaces that of an earlier step.
-    Lists are merged: a later entry replaces an earlier one that has the same id.
+    The summaries of several members of a step are joined. A later step's summary replaces an earlier step's summary.
+    Lists are merged: a later entry replaces an earlier entry with the same id.
     """
     record: dict[str, Any] = {}
     recorded = phase.record.step_records.values()

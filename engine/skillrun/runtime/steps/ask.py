@@ -1,7 +1,7 @@
 """`ask`: asks the user questions, and returns the answers.
 
-With `files`, it waits for files of the user, and reports those that the run does not read: they do not match, are
-links, or arrive too late.
+With `files`, it waits for the user's files. It reports files that are ignored because they do not match, are links, or
+arrive too late.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ async def run_ask(step: Step, frame: Frame) -> StepResult:
 
 
 def _build_questions(step: Step, frame: Frame) -> list[Question]:
-    """Return the questions of a step as records. Keys of the step, such as `choices`, apply unless a record has one."""
+    """Return the questions of a step as records. A record without keys such as `choices` gets those of the step."""
     asked = frame.main(step)
     if isinstance(asked, Absent):  # a phase that was skipped when its summary was lost
         return []
@@ -98,7 +98,7 @@ def _question_text(step: Step, frame: Frame, asked: Any) -> str:
 
 
 async def _wait_for_files(step: Step, frame: Frame) -> StepResult:
-    """Return the files that match the pattern, as the first check that found any has journaled them.
+    """Return the files that match the pattern. The first check that finds files journals them for later evaluations.
 
     If the step has a `default`, a user who resumes the run without the files is asked whether to continue with the
     default. Ignored files, and files that arrive after the first check, are reported.
@@ -153,7 +153,7 @@ def _warn(frame: Frame, lines: list[str]) -> None:
 
 
 def pattern_folder(pattern: str) -> str:
-    """Return the folder that a pattern names before its first wildcard; empty for the run folder."""
+    """Return the folder part of a pattern before its first wildcard; empty for the run folder."""
     return re.split(r"[*?[]", pattern)[0].rpartition("/")[0]
 
 

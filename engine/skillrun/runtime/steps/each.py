@@ -42,7 +42,7 @@ _MARKED: Final = re.compile(rf"(?:^|-)[0-9a-f]{{{MARK}}}$")
 
 @dataclass(frozen=True)
 class Item:
-    """An item of the list. `id` is for readers; `key` is for addresses: letters, digits, `.`, `_` and `-`."""
+    """An item of the list. `id` is shown to users. `key` is part of addresses: letters, digits, `.`, `_` and `-`."""
 
     id: str
     key: str
@@ -137,7 +137,7 @@ async def run_each(step: Step, frame: Frame) -> StepResult:
 
 
 async def _evaluate_items(step: Step, frame: Frame, items: list[Item], progress: EachProgress) -> list[ItemAttempt]:
-    """Evaluate the items that have not succeeded, several at a time. If one ends the run, no other item is started."""
+    """Evaluate the items that have not succeeded, several at a time. If an item ends the run, start no further item."""
     at_once = 1 if frame.sequential else frame.whole(step, "at_once", DEFAULT_CONCURRENCY)
     slots, ending, ended = asyncio.Semaphore(max(1, at_once)), asyncio.Event(), len(progress.done)
 
@@ -213,7 +213,7 @@ def _combine_pauses(waits: list[WaitingForUser]) -> WaitingForUser:
 
 
 def _check_distinct_files(step: Step, frame: Frame, attempts: Iterable[ItemAttempt]) -> None:
-    """Raise StepFailed if two items write the same file, whose content would then depend on which item ends last."""
+    """Raise StepFailed if two items write the same file: its content would depend on which item ends last."""
     writers: dict[str, str] = {}
     for attempt in attempts:
         for path in attempt.inner.phase.record.artifacts:
@@ -234,7 +234,7 @@ def each_items(step: Step, frame: Frame) -> list[Item]:
         raise StepFailed(f"`each` is {quote_value(plain_data(given))}; expected a list", frame.at(step))
     name, most = step.id or step.verb, int((frame.run.program.engine.get("limits") or {}).get("items", MOST))
     if len(given) > most:
-        way = NextStep.of("use fewer, as with `| top(…)`, or raise `limits.items` in config/skillrun.yaml")
+        way = NextStep.of("use fewer items, as with `| top(…)`, or raise `limits.items` in config/skillrun.yaml")
         raise StepFailed(f"`{name}` has {len(given):,} items; a list may have at most {most:,}", frame.at(step), way)
     different = {}
     for value in given:
@@ -264,7 +264,7 @@ def _id(value: Any, field: str) -> str:
 
 
 def _key(known: str, text: str, *, alone: bool) -> str:
-    """Return an item's key: the id if it is unique and valid in an address, or else the start of the id and a hash."""
+    """Return an item's key: the id if it is unique and valid in an address, else the start of the id and a hash."""
     if alone and len(known) <= LONGEST and _KEY.fullmatch(known) and not _MARKED.search(known):
         return known
     return f"{_start(known)}{sha256_of(known if alone else text)[:MARK]}"
@@ -299,7 +299,7 @@ def merge_branch(frame: Frame, attempt: ItemAttempt, progress: EachProgress) -> 
 def _merge_step_records(phase: PhaseRun, branch: Mapping[str, StepRecords], before: Mapping[str, StepRecords]) -> None:
     """Merge the step records of a branch into those of the phase. `before` holds the records when the branch began.
 
-    An id of the branch that the phase already uses is replaced by a new one.
+    If the phase already uses an id of the branch, the branch's id is replaced by a new id.
     """
     known = phase.record.step_records
     gone = {key for key in before if branch.get(key) is not before[key]}

@@ -1,5 +1,8 @@
-"""`read`, `find` and `write`: read files of the run, of other runs and of the project, look for files in the repository
-that models may read, and write artifacts of the run."""
+"""`read`, `find` and `write`: steps that use files.
+
+`read` reads files of the run, of other runs and of the project. `find` looks up paths in the workflow's repository.
+`write` writes artifacts of the run.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +61,7 @@ Look = Callable[[], Awaitable[ToolBody]]
 
 
 async def read_once(step: Step, frame: Frame, question: str, look: Look) -> ToolBody:
-    """Return the result of `look`, from the journal if there is one. Raises StepFailed if `look` raises SkillrunError.
+    """Return the journaled result of `look`, or call and journal it. Raises StepFailed if `look` raises SkillrunError.
 
     `question` identifies what is looked for.
     """
@@ -67,7 +70,7 @@ async def read_once(step: Step, frame: Frame, question: str, look: Look) -> Tool
     key = f"{where} {fingerprint}"
 
     async def read() -> Body:
-        """Return the result of `look`, or an `error`, which is journaled, so that a resumed phase gets it again."""
+        """Return the result of `look`, or its `error`. A resumed phase gets a journaled error again."""
         try:
             return dict(sanitize(await look()))
         except SkillrunError as error:
@@ -84,7 +87,10 @@ async def read_once(step: Step, frame: Frame, question: str, look: Look) -> Tool
 
 
 async def write_reply(frame: Frame, step: Step, path: str, text: str, data: Any) -> str:
-    """Write a member's reply, and return the text. A structured reply is frontmatter, and its field `body` the body."""
+    """Write a member's reply, and return the text.
+
+    The fields of a structured reply become frontmatter, except `body`, which becomes the body.
+    """
     if isinstance(data, dict):
         front = {key: value for key, value in data.items() if key != "body"}
         return await write_artifact(frame, step, path, to_frontmatter(front, str(data.get("body", "")).strip() + "\n"))
@@ -204,7 +210,7 @@ def _files(frame: Frame, origin: str, pattern: str) -> list[tuple[str, bytes]]:
 
 
 def _matching(folder: ReadableFolder, pattern: str) -> list[str]:
-    """Return the names of the files that match a pattern. Files that git ignores match only without wildcards."""
+    """Return the names of the files that match a pattern. Wildcards do not match files that git ignores."""
     if not any(sign in pattern for sign in WILDCARDS):
         with folder.open_path(pattern, allow_ignored=True) as file:
             return [] if file.is_folder else ["/".join(split_path(pattern)) or file.name]
@@ -218,7 +224,7 @@ def _matching(folder: ReadableFolder, pattern: str) -> list[str]:
 
 
 def _contents(names: list[str], read: Callable[[str, int], bytes]) -> list[tuple[str, bytes]]:
-    """Return the names and contents of files, read by `read`. Raises SkillrunError if they are too large."""
+    """Return each name with the content that `read` returns. Raises SkillrunError if the files are too large."""
     files, left = [], MOST
     for name in names:
         content = read(name, left)
@@ -282,7 +288,7 @@ async def run_write(step: Step, frame: Frame) -> StepResult:
 async def run_find(step: Step, frame: Frame) -> StepResult:
     """Return the items, grouped as `found`, `missing` and `withheld`. A resumed phase gets the same result.
 
-    With `show`, also return lines of the files as `texts`, and as `left_out` the places that are not shown.
+    With `show`, also return lines of the files as `texts`, and the places that are not shown as `left_out`.
     """
     value = frame.main(step)
     items = [] if isinstance(value, Absent) else list(value) if isinstance(value, list | tuple) else [value]

@@ -27,7 +27,7 @@ from skillrun.types.schemas import quote_value
 
 
 async def run_repeat(step: Step, frame: Frame) -> StepResult:
-    """Return `times`, the number of passes, and `exhausted`: the cap was reached, and the condition does not hold.
+    """Return `times`, the number of passes, and `exhausted`: whether the cap ended the loop before the condition held.
 
     A pass can read the results of the previous pass. If the cap is reached and the breaker is set to ask, the user is
     offered another pass.
@@ -100,9 +100,9 @@ async def run_stop(step: Step, frame: Frame) -> StepResult:
 
 
 async def run_inline_workflow(step: Step, frame: Frame) -> StepResult:
-    """Evaluate a workflow from its first phase, over the journal, and return its outputs.
+    """Evaluate a workflow from its first phase, with journaled results, and return its outputs.
 
-    What its phases record (usage, warnings, questions, degradations) is added to the record of the outer phase.
+    The usage, warnings, questions and degradations of its phases are added to the record of the outer phase.
     """
     outer, address = frame.run, frame.at(step)
     program = outer.program.inline.get(step.text) or check_workflow(outer.program.library, step.text)
@@ -148,7 +148,7 @@ async def run_inline_workflow(step: Step, frame: Frame) -> StepResult:
 
 
 def _merge_inline_records(frame: Frame, inner: Run, failed: Iterable[PhaseRun]) -> None:
-    """Add what the phases of an inline workflow have recorded to the record of the outer phase."""
+    """Add the records of an inline workflow's phases to the record of the outer phase."""
     phase, account = frame.phase, frame.phase.record
     ended = inner.store.summaries.all_summaries(inner.state.round, inner.program.workflow.phases)
     account.usage += UsageTotals.from_summaries(ended)

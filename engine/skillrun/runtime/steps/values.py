@@ -52,8 +52,8 @@ def _coerce_value(step: Step, frame: Frame, field: Field, value: Any) -> Any:
 async def run_decide(step: Step, frame: Frame) -> StepResult:
     """Return `value` and `because` of the first row whose condition holds.
 
-    With `order`, use the row whose value comes last in `order`, among all rows whose condition holds. If all these rows
-    only set a minimum (`at_least`), the row without `when` is considered too.
+    With `order`, use the row whose value comes last in `order`, among all rows whose condition holds. If each of those
+    rows only sets a minimum (`at_least`), the row without `when` is considered too.
     """
     names = frame_names(frame)
     holding = [row for row in step.rows if row.when is not None and is_true(row.when.render(names))]

@@ -249,7 +249,7 @@ def test_a_commit_that_does_not_exist_is_distinguished_from_a_failure_of_this_ma
 
 
 def test_file_urls_are_refused_unless_they_are_allowed(origin: Path, tmp_path: Path) -> None:
-    with pytest.raises(SkillrunError, match="file:// URLs are not allowed here"):
+    with pytest.raises(SkillrunError, match="file:// URLs are not allowed on this machine"):
         fetch(tmp_path / "projects", commit_all(origin), files=False)
 
 

@@ -42,22 +42,22 @@ class OpenStore:
         return due is not None
 
     def wake_worker(self, name: str, queue: str, priority: int, in_seconds: float = 0) -> None:
-        """Notify a worker of the queue that the run may start. Raises StoreUnavailable."""
+        """Wake a worker that serves `queue`, because the run can start. Raises StoreUnavailable."""
         from skillrun.extensions.workers.dispatch import Dispatcher
 
         with closing(Dispatcher(self.url)) as dispatch:
             dispatch.wake(name, queue=queue, priority=priority, in_seconds=in_seconds)
 
     def slots(self) -> LeasedSlots:
-        """Return the limits on parallel calls that all workers of the store share."""
+        """Return the limits on parallel calls. All workers of the store share these limits."""
         return _slots(self)
 
 
 @cache
 def open_store(url: str, lease: float = 0) -> OpenStore:
-    """Open a store with leases of `lease` seconds (0: the default). Further calls return the same store.
+    """Open a store with leases of `lease` seconds (0: the default). Raises SkillrunError.
 
-    Raises SkillrunError.
+    Later calls with the same arguments return the same store.
     """
     database = open_database(url)
     from skillrun.extensions.workers.postgres.lease import LEASE
@@ -73,7 +73,7 @@ def open_store(url: str, lease: float = 0) -> OpenStore:
 
 @cache
 def open_database(url: str) -> Database:
-    """Open the database of a store, whatever the store's version. Raises SkillrunError."""
+    """Open the database of a store without a check of the store's version. Raises SkillrunError."""
     if not url.startswith(("postgresql://", "postgres://")):
         raise UsageError("the store URL is not a Postgres URL", "use postgresql://user@host:5432/database")
     try:

@@ -35,7 +35,7 @@ def store() -> None:
     """The group of store commands."""
 
 
-@click.command(help="Create the store's tables, or upgrade them to this version.")
+@click.command(help="Create the store's tables, or upgrade them.")
 @options.store
 def migrate() -> int:
     from skillrun.extensions.workers.dispatch import install as install_queue
@@ -73,7 +73,7 @@ def check() -> int:
     metavar="STATUS",
     help=f"Only runs with this status; may be repeated. Default: {', '.join(FINISHED_STATUSES)}.",
 )
-@click.option("--yes", is_flag=True, help="Delete the runs. Without it, only count them.")
+@click.option("--yes", is_flag=True, help="Delete the runs. Without this option, only count them.")
 @options.store
 def prune(before: timedelta, statuses: tuple[str, ...], yes: bool) -> int:
     from skillrun.extensions.workers.postgres.maintenance import RunPruner
@@ -91,7 +91,7 @@ def prune(before: timedelta, statuses: tuple[str, ...], yes: bool) -> int:
 
 
 def copy_run(run: StoredRun, target: Store, name: str) -> StoredRun:
-    """Copy a run to another store under this name, and leave the original unchanged. Holds both runs while copying.
+    """Copy a run to the store `target` under `name`, and return the copy. Holds both runs while copying.
 
     Raises UsageError if the name is taken. Raises SkillrunError if another process holds the run, or if the run cannot
     be read.
@@ -151,7 +151,7 @@ def _print_copied_run(name: str, place: str, *, json: bool) -> int:
     return 0
 
 
-REQUEUE_OPTION = click.option("--go-on", "wanted", is_flag=True, help="Queue the run, so that a worker resumes it.")
+REQUEUE_OPTION = click.option("--go-on", "wanted", is_flag=True, help="Queue the run for a worker to resume.")
 
 
 @click.command(help="Open FILE of RUN in your editor ($VISUAL or $EDITOR). Without FILE, list the files.")
@@ -192,7 +192,7 @@ def edit(run: str, file: str, wanted: bool, runs: Path) -> int:
 
 
 @click.command(
-    help="Download the files of RUN into DIR. Default: a folder with the run's name. Files that you changed there stay."
+    help="Download the files of RUN into DIR. Default: a folder with the run's name. Files that you changed are kept."
 )
 @click.argument("run", shell_complete=completion.runs)
 @click.argument("folder", metavar="[DIR]", default=None, required=False, type=click.Path(path_type=Path))
@@ -203,16 +203,16 @@ def pull(run: str, folder: Path | None, runs: Path, json: bool) -> int:
     copy = _working_copy(store, run, folder or Path(run))
     done = copy.pull(edits)
     for name, beside in done.beside.items():
-        out.note(f"{name}: changed on both sides; your version stays, theirs is {beside}")
+        out.note(f"{name}: changed here and in the store; your version is kept, and the store's version is in {beside}")
     changed = f", {len(done.kept)} kept with your changes" if done.kept else ""
     out.line(f"pulled {count_noun(len(done.written), 'file')} into {copy.folder}{changed}")
-    out.line(f"next: edit them, then `skillrun store push {run}{f' {folder}' if folder else ''}`")
+    out.line(f"next: edit the files, then `skillrun store push {run}{f' {folder}' if folder else ''}`")
     out.data({"run": run, "folder": str(copy.folder), **vars(done)})
     return 1 if done.beside else 0
 
 
 @click.command(
-    help="Upload the files that you changed in DIR to RUN. If one has changed in the store, nothing is uploaded."
+    help="Upload the changed files of DIR to RUN. If any of them also changed in the store, nothing is uploaded."
 )
 @click.argument("run", shell_complete=completion.runs)
 @click.argument("folder", metavar="[DIR]", default=None, required=False, type=click.Path(path_type=Path))
@@ -231,7 +231,7 @@ def push(run: str, folder: Path | None, wanted: bool, runs: Path, json: bool) ->
         raise UsageError(f"{copy.folder} is not a copy of `{run}`", f"`{pull_command}` creates one")
     unsettled = copy.open_conflicts()
     if unsettled:
-        hint = "merge them into your files, delete them, and push again"
+        hint = "merge each version into your file, delete the version, and push again"
         raise UsageError(f"conflicting versions from other users exist: {', '.join(unsettled)}", hint)
     changes, left_out = copy.changes(secret_names(open_library()))
     if left_out:
@@ -242,7 +242,7 @@ def push(run: str, folder: Path | None, wanted: bool, runs: Path, json: bool) ->
         try:
             edits.put(changes)
         except EditConflict as error:
-            raise SkillrunError(error.message, f"`{pull_command}` writes their version next to yours") from error
+            raise SkillrunError(error.message, f"`{pull_command}` writes the store's version next to yours") from error
         copy.record_push(changes)
     out.line(f"pushed {count_noun(len(changes), 'file')} to {run}")
     out.data({"run": run, "files": sorted(changes), "left_out": left_out})
@@ -251,7 +251,7 @@ def push(run: str, folder: Path | None, wanted: bool, runs: Path, json: bool) ->
 
 
 def _open_run_edits(run: str, runs: Path, file: str = "") -> tuple[OpenStore, RunEdits]:
-    """Open the store, and the files of one of its runs for editing. Raises UsageError for a run in a local folder."""
+    """Return the opened store, and the files of `run` for editing. Raises UsageError for a run in a local folder."""
     url = options.store_url()
     path = options.run_folder_path(run, runs)
     if not url or "/" in run:
@@ -270,7 +270,7 @@ def _working_copy(store: OpenStore, run: str, folder: Path) -> WorkingCopy:
 
 
 def _save_own_version(name: str, content: bytes) -> Path:
-    """Save the user's version in the current folder under a free name, and return its path."""
+    """Save the user's version in the current folder under an unused name, and return its path."""
     from skillrun.store.artifacts import variant_names
 
     for candidate in variant_names(name):
@@ -284,7 +284,7 @@ def _save_own_version(name: str, content: bytes) -> Path:
 
 
 def _requeue_on_request(store: OpenStore, run: str, out: Output, *, wanted: bool) -> None:
-    """Queue the run for a worker, if `wanted`."""
+    """Queue the run for a worker if `wanted`, and report the result."""
     if wanted and store.requeue(run):
         out.line("queued the run for a worker")
     elif wanted:

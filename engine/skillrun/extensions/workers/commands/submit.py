@@ -1,4 +1,4 @@
-"""`skillrun submit`: queue a run of a workflow in a store, for any worker."""
+"""`skillrun submit`: queues a run of a workflow in a store, for any worker to execute."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ EXCLUDED_OPTIONS: Final = frozenset(
 
 
 @click.command(
-    help="Queue a run of WORKFLOW, with its inputs and options, for the workers. Does not wait for it.",
+    help="Queue a run of WORKFLOW with the given inputs and options. Does not wait for the run.",
     context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
 )
 @click.argument("workflow", shell_complete=completion.workflows)
@@ -98,7 +98,7 @@ def submit_command(workflow: str) -> click.Command:
 
 
 def _take_remote_inputs(workflow: str, values: dict[str, Any]) -> dict[str, Commit]:
-    """Clear the inputs in `values` that are given as URL@COMMIT, and return their commits by input name.
+    """Clear the inputs in `values` that are URL@COMMIT, and return the commits keyed by input name.
 
     Raises UsageError for an invalid URL.
     """
@@ -116,7 +116,7 @@ def _take_remote_inputs(workflow: str, values: dict[str, Any]) -> dict[str, Comm
 def _build_submission(request: RunRequest, commits: Mapping[str, Commit], sent_files: Sequence[str]) -> RunSubmission:
     """Return what a worker needs to start the run. Paths are relative to the project.
 
-    Raises UsageError if the files of a path are not sent.
+    Raises UsageError if `sent_files` has no file of a path.
     """
     from skillrun.extensions.workers.postgres.queue import RunSubmission
 
@@ -131,7 +131,7 @@ def _build_submission(request: RunRequest, commits: Mapping[str, Commit], sent_f
             raise UsageError(f"`{field.name}` is `{value}`, which is outside of the project and cannot be sent", hint)
         name = path.relative_to(project).as_posix()
         if name != "." and not any(f"{each}/".startswith(f"{name}/") for each in sent_files):
-            hint = "git ignores it, its name matches a secret, or it contains no files"
+            hint = "git ignores it, its name matches a pattern for secrets, or it contains no files"
             raise UsageError(f"`{field.name}` is `{value}`, which has no files to send", hint)
         paths[field.name] = name
     answers = request.answer_options.answers

@@ -60,7 +60,7 @@ FILE_URLS: Final = click.option(
     type=click.FloatRange(2, 3600),
     default=30,
     metavar="SECONDS",
-    help="Seconds without a heartbeat after which other workers take over a run.",
+    help="Other workers take over a run after this many seconds without a heartbeat.",
 )
 @click.option(
     "--metrics",
@@ -91,7 +91,7 @@ def worker(
         for number in (signal.SIGINT, signal.SIGTERM):
             with suppress(NotImplementedError, RuntimeError):
                 loop.add_signal_handler(number, stopping.set)
-        what = f"{most} runs at a time from {', '.join(queues)}"
+        what = f"up to {count_noun(most, 'run')} at a time from {', '.join(queues)}"
         out.line(f"worker {instance.name}: {what}, on {store.runs.location}")
         await instance.run(stopping)
         out.line(f"worker {instance.name}: ended; unfinished runs were returned to the queue")
@@ -117,7 +117,7 @@ def _serve_metrics(address: str, store: OpenStore, most: int, out: Output) -> Me
     return counts
 
 
-@click.command(help="Execute RUN of the store in this process, until it ends or waits for an answer.")
+@click.command(help="Execute RUN of the store in this process, until the run ends or waits for an answer.")
 @click.argument("run", shell_complete=completion.runs)
 @FILE_URLS
 @options.store
@@ -169,7 +169,7 @@ MAX_RUNS_SHOWN: Final = 3  # per worker
 MAX_RELEASED_SHOWN: Final = 10
 
 
-@click.command(help="List the workers of the store, the runs that each executes, and lost workers.")
+@click.command(help="List the workers of the store, including lost workers, and the runs that each of them executes.")
 @options.store
 @options.as_json
 def workers(json: bool) -> int:

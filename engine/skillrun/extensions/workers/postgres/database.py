@@ -24,7 +24,7 @@ Rows = list[tuple[Any, ...]]
 MIN_VERSION: Final = 14  # the oldest supported Postgres
 VERSION_HINT: Final = f"a store needs PostgreSQL {MIN_VERSION} or newer; check the store's URL"
 INCOMPATIBLE_SERVERS: Final = ("-YB-", "Redshift", "Greenplum")
-"""Texts in the version of a server that claims to be PostgreSQL but is incompatible."""
+"""Texts in the version of an incompatible server that claims to be PostgreSQL."""
 OTHER_PROTOCOL_ERRORS: Final = ("invalid response to SSL negotiation", "expected authentication request from server")
 """Texts in the driver's error for a server that does not use Postgres's protocol."""
 CONNECT_TIMEOUT: Final = 5  # seconds
@@ -71,7 +71,7 @@ class Database:
         )
 
     def _check(self, connection: psycopg.Connection[Any]) -> None:
-        """Raises StoreRefused if the server only uses the protocol of Postgres, or if its version is too old."""
+        """Raises StoreRefused if the server is not PostgreSQL but uses its protocol, or if its version is too old."""
         row = connection.execute("SELECT version()").fetchone()
         version = str(row[0]) if row else ""
         if not version.startswith("PostgreSQL ") or any(name in version for name in INCOMPATIBLE_SERVERS):

@@ -1,8 +1,8 @@
 """Stores the files of a run in Postgres: a row for each name, and contents keyed by hash.
 
-A file is written completely or not at all, and only for the holder of the run. The run's row counts edits by users, so
-that the holder notices an edit and replaces only versions that it has seen. Users write several files together, all or
-none, and also replace only versions that they have seen.
+The holder of a run writes each file completely or not at all. A user writes several files together, all or none. The
+run's row counts the edits by users, so the holder notices an edit. Neither the holder nor a user replaces a version
+that they have not seen.
 """
 
 from __future__ import annotations
@@ -185,7 +185,7 @@ class _Contents(Mapping[str, bytes]):
 
 
 def _check_encodable(key: str) -> str:
-    """Return the name unchanged. Raises OSError if the name cannot be encoded."""
+    """Return `key` unchanged. Raises OSError if `key` cannot be encoded."""
     try:
         key.encode()
     except UnicodeEncodeError as error:
@@ -241,7 +241,7 @@ class RunEdits:
         return found
 
     def put(self, edits: Mapping[str, Edit]) -> None:
-        """Write these files, all or none.
+        """Write the edited files, all or none.
 
         Raises EditConflict, StoreUnavailable, and PathRefused for a name that users may not write.
         """

@@ -1,7 +1,8 @@
 """Stores the journal and the transcript of a run in Postgres.
 
-A single statement commits records, checks the fence, and renews the lease and the witness. Opening a journal reads all
-records, checks their chain against the run's row, and keeps the records in memory.
+A single statement writes records, checks the run's epoch, renews the lease, and updates the record count and the chain
+hash in the run's row. Opening a journal reads all records, checks their chain against the run's row, and keeps the
+records in memory.
 """
 
 from __future__ import annotations
@@ -99,7 +100,7 @@ def read_rows(row: RunRow) -> tuple[list[JournalRow], Index]:
             raise JournalDamaged(f"record {each.seq} of the journal of `{row.name}` is damaged", RESTORE_HINT)
         index.add(each)
         if each.seq == count and each.chain != head:
-            raise JournalDamaged(f"the journal of `{row.name}` does not match its witness", RESTORE_HINT)
+            raise JournalDamaged(f"the journal of `{row.name}` does not match the store's chain hash", RESTORE_HINT)
     if index.count < count:
         message = f"the journal of `{row.name}` has {index.count} of {count} acknowledged records"
         raise JournalDamaged(message, RESTORE_HINT)

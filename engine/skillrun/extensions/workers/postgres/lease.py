@@ -24,7 +24,7 @@ LEASE: Final = 30.0  # seconds
 
 
 class RunRow:
-    """One run in a store, and the epoch in which this process writes for it."""
+    """The row of a run in a store, and the epoch in which this process writes to the run."""
 
     def __init__(self, database: Database, name: str, number: int, epoch: int, edits: int, lease: float) -> None:
         self.database, self.name, self.number = database, name, number
@@ -58,7 +58,7 @@ class RunRow:
         """Return the result of `work`, which must be idempotent.
 
         While the store is unavailable, `work` is retried for half the duration of a lease. After that, raises
-        StoreUnavailable or, if this process holds the run, marks the run as lost and raises LeaseLost.
+        StoreUnavailable if this process does not hold the run. Otherwise marks the run as lost and raises LeaseLost.
         """
         try:
             return self.database.retry(work, self.lease / 2)
@@ -118,7 +118,7 @@ class RunUnavailable(SkillrunError):
 
 
 class PostgresLease:
-    """The `Lease` of a run in a store. A holder that is suspended for longer than the lease lasts may lose the run."""
+    """The `Lease` of a run in a store. A holder that is suspended for longer than the lease can lose the run."""
 
     def __init__(self, row: RunRow, status: Callable[[], str] = lambda: "waiting", owner: str = "") -> None:
         """`status` is called when the run is released, and returns the run's new status."""
@@ -173,7 +173,7 @@ class PostgresLease:
 
 
 class LeaseKeeper:
-    """Renews the leases of a process in a thread, so that none expires while the event loop is busy or blocked."""
+    """Renews all leases of a process in a thread. So no lease expires while the event loop is busy or blocked."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

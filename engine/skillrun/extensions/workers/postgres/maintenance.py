@@ -41,7 +41,7 @@ def check_version(database: Database) -> None:
     missing = ", ".join(str(number) for number in known if number not in applied)
     if not missing:
         return
-    state = f"lacks version {missing}, which this skillrun needs" if applied else "is not a skillrun store yet"
+    state = f"must be migrated to version {missing} for this skillrun" if applied else "is not a skillrun store yet"
     raise StoreRefused(f"{database.location} {state}", "run `skillrun store migrate`")
 
 
@@ -69,7 +69,7 @@ def migrate(database: Database) -> list[int]:
 
 
 def _newer_error(database: Database, version: int, latest: int) -> StoreRefused:
-    supported = f"this skillrun supports up to {latest}, and leaves it unchanged"
+    supported = f"this skillrun supports versions up to {latest}, and leaves the store unchanged"
     message = f"{database.location} has version {version}; {supported}"
     return StoreRefused(message, "upgrade skillrun to the version that migrated it")
 
@@ -78,7 +78,7 @@ RUNS: Final = 100  # per batch
 BLOBS: Final = 1000  # per batch
 LOCK_TIMEOUT: Final = "5s"  # how long to wait for active writers
 MIN_BLOB_AGE: Final = timedelta(days=1)
-"""Younger contents stay even if unused, because `submit` sends a project's content before the run that refers to it."""
+"""Newer contents are kept even if unused, because `submit` sends a project's content before the run that needs it."""
 
 _OLD: Final = """
     FROM runs WHERE status = ANY(%(statuses)s) AND coalesce(ended_at, created_at) < now() - %(age)s
@@ -99,7 +99,7 @@ _DROP: Final = (
 
 @dataclass(frozen=True)
 class PruneResult:
-    """How many runs and contents were removed, and the total size of these contents in bytes."""
+    """The number of removed runs, the number of removed contents, and the total size of the contents in bytes."""
 
     runs: int
     contents: int
@@ -107,7 +107,7 @@ class PruneResult:
 
 
 class RunPruner:
-    """Removes the runs of a store that have one of these statuses and ended longer ago than `age`."""
+    """Removes all runs whose status is in `statuses` and that ended longer ago than `age`."""
 
     def __init__(self, database: Database, age: timedelta, statuses: Sequence[str]) -> None:
         self._database = database
@@ -117,7 +117,7 @@ class RunPruner:
         return int(self._database.rows(_COUNT, self._old)[0][0])
 
     def remove(self, min_age: timedelta = MIN_BLOB_AGE) -> PruneResult:
-        """Remove the runs, and unused contents that are older than `min_age`. Return what was removed."""
+        """Remove the old runs, and all unused contents that are older than `min_age`."""
         runs = 0
         batch = {**self._old, "most": RUNS}
         while removed := self._database.transaction(lambda connection: connection.execute(_REMOVE, batch).rowcount):
@@ -132,9 +132,9 @@ class RunPruner:
         return PruneResult(runs, contents, size)
 
     def _drop_blobs(self, shas: list[str], min_age: timedelta) -> list[int]:
-        """Delete the unused blobs and return their sizes.
+        """Delete the blobs in `shas` that are still unused, and return their sizes.
 
-        No file can be written meanwhile, since it could use one of the blobs.
+        Files cannot be written meanwhile, because a new file could use one of the blobs.
         """
 
         def work(connection: psycopg.Connection[Any]) -> list[int]:

@@ -1,4 +1,4 @@
-"""The queue of a store: the runs that wait for a worker, and the requests from which they start.
+"""The queue of a store: the runs that wait for a worker, and the requests that start the runs.
 
 The row of a run holds the run's request, project, queue and start time. A worker claims a run before it executes the
 run, so a second notification changes nothing.
@@ -17,7 +17,7 @@ from skillrun.syntax.diagnostics import SkillrunError, UsageError
 from skillrun.types.records import NonNegativeFloat, field_checks, required_fields
 
 DEFAULT_QUEUE: Final = "default"
-"""The queue of runs and workers that name no queue."""
+"""The queue of a run or a worker that names no queue."""
 RETRY_SECONDS: Final = 2.0  # how long a query is retried while the store is unavailable
 MAX_CLAIMS: Final = 5
 """A run fails after this many claims without a reply in between, if `GIVE_UP_SECONDS` have passed since the last reply.
@@ -125,14 +125,17 @@ class RunQueue:
             raise UsageError(f"the run `{name}` already exists in {self._database.location}", hint)
 
     def requeue(self, name: str) -> DueRun | None:
-        """Queue a run that waits, is about to wait, or has failed. Return None for any other run."""
+        """Queue a submitted run again; a running run is queued as soon as it waits.
+
+        Return None if the run was never submitted, is already queued, has completed, or was cancelled.
+        """
         found = self._database.rows(_QUEUE, {"name": name})
         return DueRun(*found[0]) if found else None
 
     def cancel(self, name: str, reason: str) -> bool:
-        """Cancel a run at once, so that its worker can write nothing more.
+        """Cancel a run at once. Its worker can then write nothing more.
 
-        Return False if the run has already ended.
+        Return False if the run has completed, was already cancelled, or does not exist.
         """
         return bool(self._database.rows(_CANCEL, {"name": name, "status": "cancelled", "reason": reason}))
 
@@ -156,10 +159,10 @@ class RunQueue:
     def due_runs(
         self, most: int, exclude: Sequence[str] = (), queues: Sequence[str] = (DEFAULT_QUEUE,)
     ) -> list[DueRun]:
-        """Return the runs of these queues that may be executed now.
+        """Return the runs of `queues` that can be executed now, without those in `exclude`.
 
-        Returns at most `most` runs whose worker died, and at most `most` queued runs, for each queue. A run whose
-        worker died gets `ORPHAN_PRIORITY`, so that it does not wait for all queued runs.
+        For each queue, returns at most `most` runs whose worker died, and at most `most` queued runs. A run whose
+        worker died gets `ORPHAN_PRIORITY`, and so does not wait for all queued runs.
         """
         values = {"most": most, "without": list(exclude), "queues": list(queues), "begun": ORPHAN_PRIORITY}
         return [DueRun(*row) for row in self._database.retry(lambda: self._database.rows(_DUE, values), RETRY_SECONDS)]

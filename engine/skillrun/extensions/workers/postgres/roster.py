@@ -1,6 +1,6 @@
 """The workers of a store: what each reports about itself, when it was last seen, and which runs it holds.
 
-Users and monitoring read this information; evaluations do not read it.
+Only users and monitoring read this information.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class WorkerHeartbeat:
 
 @dataclass(frozen=True)
 class WorkerStatus:
-    """A worker as others see it; `seconds_silent` is the time since its last heartbeat."""
+    """The last report of a worker, and its runs. `seconds_silent` is the time since its last heartbeat."""
 
     name: str
     version: str

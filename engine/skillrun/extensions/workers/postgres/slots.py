@@ -1,7 +1,7 @@
-"""Limits the parallel calls of all workers of a store to a provider, with leased tickets.
+"""Limits the parallel calls to a provider by all workers of a store. A leased ticket stands for a call.
 
-Tickets are granted in order of request, by SQL functions of the store's schema. One thread per process renews the
-process's tickets, and listens for granted tickets on a separate connection.
+SQL functions in the store's schema grant tickets in order of request. One thread per process renews the process's
+tickets, and listens for granted tickets on a separate connection.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class ProviderLimit:
 
 
 class ProviderLimits:
-    """The limits of a store."""
+    """The limits on parallel calls in a store."""
 
     def __init__(self, database: Database) -> None:
         self.database = database
@@ -70,9 +70,10 @@ class ProviderLimits:
         self.database.rows("SELECT give_slot(%(provider)s, %(ticket)s)", {"provider": provider, "ticket": ticket})
 
     def renew(self, tickets: Sequence[int], lease: float) -> list[tuple[int, bool, float]]:
-        """Renew tickets, and return those that still exist.
+        """Renew tickets.
 
-        Returns, for each ticket, its number, whether a slot was granted to it, and the provider's pause in seconds.
+        Returns, for each ticket that still exists, its number, whether a slot was granted to it, and the provider's
+        pause in seconds.
         """
         statement = "SELECT ticket, granted, pause FROM keep_slots(%(tickets)s::bigint[], %(lease)s)"
         found = self.database.rows(statement, {"tickets": list(tickets), "lease": lease})
@@ -88,7 +89,7 @@ class ProviderLimits:
         self.database.rows("SELECT limit_provider(%(provider)s, %(most)s)", {"provider": provider, "most": most})
 
     def list_limits(self) -> list[ProviderLimit]:
-        """Return every provider that has or had a limit or a pause."""
+        """Return the limits of all providers that have, or once had, a limit or a pause."""
         return [ProviderLimit(*row) for row in self.database.rows(_SHOWN)]
 
 
@@ -110,7 +111,7 @@ class LeasedSlots:
     """The concurrency limits of a store, for all runs of this process.
 
     If the store has no limit for a provider, the limit in the provider's configuration applies. A process that is
-    suspended for longer than the lease loses its slots, and takes new ones before its next call.
+    suspended for longer than the lease loses its slots, and takes new slots before its next call.
     """
 
     def __init__(self, url: str, limits: ProviderLimits, lease: float = LEASE) -> None:
@@ -249,7 +250,7 @@ class _Ticket:
 
 
 class FairSemaphore:
-    """A semaphore for all event loops of a process, which is acquired in order of arrival."""
+    """A semaphore for all event loops of a process. Callers acquire it in order of arrival."""
 
     def __init__(self, most: int) -> None:
         self._free = most

@@ -107,7 +107,7 @@ class PostgresRun(StoredRun):
         return True
 
     def sealing_key(self) -> None:
-        """No key: the store vouches for its runs."""
+        """Return None: runs in the store need no seal, because only programs write to the store."""
 
     # contents
 
@@ -122,9 +122,9 @@ class PostgresRun(StoredRun):
         return PostgresFiles(self._row, lambda name: _open_copy(self._row.database, name))
 
     def status(self, state: State) -> str:
-        """Return the status from the run's row if it is `queued`, `cancelled` or `failed`, or else from the state.
+        """Return the row's status if it is `queued`, `cancelled` or `failed`, and otherwise the status in `state`.
 
-        A run with the state `running` that no process holds is `interrupted`.
+        If `state` says `running` but no process holds the run, return `interrupted`.
         """
         ((status, is_held),) = self._row.database.rows(_STATUS, self._row.values())
         if status in ("queued", "cancelled", "failed"):
