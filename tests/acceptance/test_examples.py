@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from skillrun.checker.checker import CheckedLibrary, check_library, recheck
+from skillrun.checker.checker import check_library
 from skillrun.cli.registry import COMMANDS
+from skillrun.extensions.lsp.workspace import CheckedLibrary, recheck
 from skillrun.library.library import Library
 from skillrun.library.roots import search_path
 from skillrun.syntax.diagnostics import render_problem

@@ -1,18 +1,13 @@
 """Checks that the files of a workflow fit together, and builds the program that the interpreter runs.
 
-Collects the problems of every file that the workflow uses. Works offline and calls no model. `recheck` checks a library
-after a change, and keeps the results of workflows that read no changed file. It finds the same errors as
-`check_library`. Some warnings are given only if there are no errors: `check_library` requires that the whole library
-has none, `recheck` only that the workflow has none.
+Collects the problems of every file that the workflow uses. Works offline and calls no model.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
-from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any, Final
 
 from skillrun import registry
@@ -33,7 +28,7 @@ from skillrun.library.lookups import UNKNOWN, Lookups, Settings
 from skillrun.library.settings import check_engine_settings
 from skillrun.library.symbols import ScopeOwners, SymbolTable
 from skillrun.scoring.compaction import estimate_tokens
-from skillrun.syntax.diagnostics import ParsingStopped, Problem, Problems, Severity
+from skillrun.syntax.diagnostics import ParsingStopped, Problems, Severity
 from skillrun.syntax.source import Span
 from skillrun.types.fields import Field
 from skillrun.types.types import ANY, TEXT, identifier, label_type, list_of, record
@@ -52,14 +47,9 @@ def check_workflow(library: Library, name: str, commands: Collection[str] = ()) 
     return program
 
 
-def check_library(
-    library: Library, commands: Collection[str] = (), symbols: SymbolTable | None = None
-) -> list[Program]:
-    """Check every file on the search path, and return the programs of the workflows that can be read.
-
-    The references and scopes that the check finds are added to `symbols`.
-    """
-    checker = Checker(library, commands, symbols=symbols)
+def check_library(library: Library, commands: Collection[str] = ()) -> list[Program]:
+    """Check every file on the search path, and return the programs of the workflows that can be read."""
+    checker = Checker(library, commands)
     programs = [checker.check_workflow(name) for name in library.names("workflows")]
     checker.check_unused_files()
     checker.finish()
@@ -93,7 +83,7 @@ class Checker:
         self._programs: dict[str, Program | None] = {}
         self._open_workflows: list[str] = []
         self._protocols: dict[tuple[str, Settings], CheckedProtocol | None] = {}
-        self._used_names = {*used_names}
+        self.used_names = {*used_names}
         self._unused_inputs: list[Field] = []
 
     def check_workflow(self, name: str) -> Program | None:
@@ -112,14 +102,9 @@ class Checker:
     def check_protocol(self, name: str, settings: Settings, callers: tuple[str, ...]) -> CheckedProtocol | None:
         """Check a protocol with the config of the calling workflow. `callers` is the chain of calling protocols."""
         if (name, settings) not in self._protocols:
-            self._used_names.add(f"protocols/{name}")
+            self.used_names.add(f"protocols/{name}")
             self._protocols[name, settings] = self._check_protocol(name, settings, (*callers, name))
         return self._protocols[name, settings]
-
-    def checked_part(self, program: Program | None = None) -> CheckedPart:
-        """Return the result of a check that collects symbols."""
-        assert self.lookups.symbols is not None
-        return CheckedPart(self.library, frozenset(self._used_names), self.lookups.symbols, program)
 
     def check_unused_files(self) -> None:
         """Check all configs, roles and skills, including those that no workflow uses."""
@@ -142,11 +127,11 @@ class Checker:
             return  # part of an Agent Skill
         elif kind == "phase":
             phase = self.library.phase(name)
-            if phase is not None and name not in self._used_names and not (self.has_errors or self.problems.has_errors):
+            if phase is not None and name not in self.used_names and not (self.has_errors or self.problems.has_errors):
                 span = Span(phase.document.source, 0)
                 self.problems.report(span, "unused-phase", f"no workflow uses the phase `{name}`", severity="warning")
         elif kind == "protocol" and area == "protocols":
-            if name not in self._used_names:
+            if name not in self.used_names:
                 self._check_protocol(local_name, UNKNOWN, (local_name,))
         elif kind == "questions":
             self.library.bank(name)
@@ -230,7 +215,7 @@ class Checker:
         settings = self.lookups.settings(workflow)
         phases: dict[str, Phase] = {}
         for use in workflow.phases.values():
-            self._used_names.add(use.skill)
+            self.used_names.add(use.skill)
             is_phase = self.lookups.is_kind(use.skill, use.value_span("skill"), "phase")
             if is_phase and (phase := self.library.phase(use.skill)) is not None:
                 phases[use.name] = phase
@@ -267,73 +252,3 @@ def check_sizes(library: Library, limits: Mapping[str, Any], problems: Problems)
             message = f"about {tokens} tokens; the limit for a file in `{folder}/` is {known[crossed_limit]}"
             hint = "split the file, or raise `token_lint`"
             problems.report(Span(source, 0), "tokens", message, hint, SEVERITIES[crossed_limit])
-
-
-@dataclass(frozen=True)
-class CheckedPart:
-    """The result of checking one workflow, or all files that no workflow uses.
-
-    `library` holds the files that the check read.
-    """
-
-    library: Library
-    used_names: frozenset[str]
-    symbols: SymbolTable
-    program: Program | None = None
-
-
-@dataclass(frozen=True)
-class CheckedLibrary:
-    """A library with its check results, keyed by workflow; the result for unused files has an empty key."""
-
-    library: Library
-    parts: Mapping[str, CheckedPart] = field(default_factory=lambda: MappingProxyType({}))
-
-    @property
-    def programs(self) -> dict[str, Program]:
-        """The programs of the workflows that could be read."""
-        return {name: part.program for name, part in self.parts.items() if part.program is not None}
-
-    @property
-    def problems(self) -> list[Problem]:
-        """All problems of all files."""
-        problems = Problems()
-        for library in (self.library, *(part.library for part in self.parts.values())):
-            for problem in library.problems:
-                problems.add(problem)
-        return list(problems)
-
-
-class CheckOutdated(Exception):
-    """The library has changed again, so this check is outdated."""
-
-
-def recheck(
-    library: Library,
-    commands: Collection[str],
-    earlier: CheckedLibrary | None = None,
-    is_outdated: Callable[[], bool] = lambda: False,
-) -> CheckedLibrary:
-    """Check the library, reusing the results of the earlier check for parts that read no changed file.
-
-    Raises CheckOutdated as soon as `is_outdated` returns true.
-    """
-    earlier_parts: Mapping[str, CheckedPart] = earlier.parts if earlier is not None else {}
-    parts: dict[str, CheckedPart] = {}
-    for name in library.names("workflows"):
-        part = earlier_parts.get(name)
-        if part is None or not library.matches(part.library):
-            if is_outdated():
-                raise CheckOutdated
-            checker = Checker(library.fork(), commands, symbols=SymbolTable())
-            program = checker.check_workflow(name)
-            checker.warn_about_unused_inputs()
-            part = checker.checked_part(program)
-        parts[name] = part
-    used_names = frozenset(name for part in parts.values() for name in part.used_names)
-    has_errors = any(part.library.problems.has_errors for part in parts.values())
-    checker = Checker(library.fork(), used_names=used_names, has_errors=has_errors, symbols=SymbolTable())
-    checker.check_unused_files()
-    checker.finish()
-    parts[""] = checker.checked_part()
-    return CheckedLibrary(library, parts)

@@ -17,9 +17,8 @@ from pygls.exceptions import FeatureRequestError, JsonRpcException, JsonRpcInter
 from pygls.lsp.server import LanguageServer
 from pygls.uris import from_fs_path, to_fs_path
 
-from skillrun.checker.checker import CheckOutdated
 from skillrun.extensions.lsp.conversions import build_diagnostic, word_range
-from skillrun.extensions.lsp.workspace import Workspace, find_project
+from skillrun.extensions.lsp.workspace import CheckOutdated, Workspace, find_project
 from skillrun.library.roots import enclosing_project
 from skillrun.syntax.diagnostics import Problem
 from skillrun.version import __version__

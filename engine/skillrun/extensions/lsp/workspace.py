@@ -1,4 +1,4 @@
-"""Keeps the state of a project that is open in an editor: its files, unsaved changes and check results.
+"""Keeps the state of a project that is open in an editor, and checks what has changed in it.
 
 This module does not depend on LSP.
 """
@@ -6,17 +6,88 @@ This module does not depend on LSP.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from skillrun.checker.checker import CheckedLibrary, CheckedPart, recheck
+from skillrun.checker.checker import Checker
+from skillrun.checker.program import Program
 from skillrun.extensions.lsp.symbol_index import SymbolIndex
 from skillrun.extensions.testing.cases import CaseFile, case_files, is_case_file
 from skillrun.extensions.testing.checking import case_problems
 from skillrun.library.library import Library, Stamp
 from skillrun.library.roots import enclosing_project, is_in_library, search_path
-from skillrun.syntax.diagnostics import Problem
+from skillrun.library.symbols import SymbolTable
+from skillrun.syntax.diagnostics import Problem, Problems
 from skillrun.syntax.source import normalize_newlines
+
+
+@dataclass(frozen=True)
+class CheckedPart:
+    """The result of checking one workflow, or all files that no workflow uses.
+
+    `library` holds the files that the check read.
+    """
+
+    library: Library
+    used_names: frozenset[str]
+    symbols: SymbolTable
+    program: Program | None = None
+
+
+@dataclass(frozen=True)
+class CheckedLibrary:
+    """A library with its check results, keyed by workflow; the result for unused files has an empty key."""
+
+    library: Library
+    parts: Mapping[str, CheckedPart]
+
+    @property
+    def problems(self) -> list[Problem]:
+        """All problems of all files."""
+        problems = Problems()
+        for library in (self.library, *(part.library for part in self.parts.values())):
+            for problem in library.problems:
+                problems.add(problem)
+        return list(problems)
+
+
+class CheckOutdated(Exception):
+    """The library has changed again, so this check is outdated."""
+
+
+def recheck(
+    library: Library,
+    commands: Collection[str],
+    earlier: CheckedLibrary | None = None,
+    is_outdated: Callable[[], bool] = lambda: False,
+) -> CheckedLibrary:
+    """Check the library, reusing the results of the earlier check for parts that read no changed file.
+
+    The errors are those of `check_library`. It gives some warnings only if the whole library has no errors; this
+    function gives them if the workflow has none. Raises CheckOutdated as soon as `is_outdated` returns true.
+    """
+    earlier_parts: Mapping[str, CheckedPart] = earlier.parts if earlier is not None else {}
+    parts: dict[str, CheckedPart] = {}
+    for name in library.names("workflows"):
+        part = earlier_parts.get(name)
+        if part is None or not library.matches(part.library):
+            if is_outdated():
+                raise CheckOutdated
+            symbols = SymbolTable()
+            checker = Checker(library.fork(), commands, symbols=symbols)
+            program = checker.check_workflow(name)
+            checker.warn_about_unused_inputs()
+            part = CheckedPart(checker.library, frozenset(checker.used_names), symbols, program)
+        parts[name] = part
+    used_names = frozenset(name for part in parts.values() for name in part.used_names)
+    has_errors = any(part.library.problems.has_errors for part in parts.values())
+    symbols = SymbolTable()
+    checker = Checker(library.fork(), used_names=used_names, has_errors=has_errors, symbols=symbols)
+    checker.check_unused_files()
+    checker.finish()
+    parts[""] = CheckedPart(checker.library, used_names, symbols)
+    return CheckedLibrary(library, parts)
 
 
 class CheckedCase(NamedTuple):

@@ -11,11 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from skillrun.checker.checker import CheckedLibrary, check_library, recheck
 from skillrun.extensions.lsp.symbol_index import SymbolIndex
+from skillrun.extensions.lsp.workspace import CheckedLibrary, recheck
 from skillrun.library.library import Library
 from skillrun.library.roots import search_path
-from skillrun.library.symbols import SymbolTable
 
 MANUAL = Path(__file__).parents[4] / "docs" / "language.md"
 _FILE = re.compile(r"```(?:markdown|yaml) file=(\S+)\n(.*?)```", re.DOTALL)
@@ -55,10 +54,9 @@ class Project:
 
 def build_index(folder: Path) -> SymbolIndex:
     """Check a project and return its symbol index."""
-    library, symbols = Library(search_path(folder)), SymbolTable()
-    check_library(library, (), symbols)
+    library = Library(search_path(folder))
     index = SymbolIndex(library)
-    index.update([symbols])
+    index.update(part.symbols for part in recheck(library, ()).parts.values())
     return index
 
 

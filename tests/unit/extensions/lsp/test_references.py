@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from skillrun.checker.checker import recheck
 from skillrun.extensions.lsp.references import (
     file_symbol,
     find_definitions,
@@ -16,6 +15,7 @@ from skillrun.extensions.lsp.references import (
 )
 from skillrun.extensions.lsp.renames import RenameEdit, RenameRefused, rename
 from skillrun.extensions.lsp.symbol_index import TextRange
+from skillrun.extensions.lsp.workspace import recheck
 from skillrun.library.library import NO_UNSAVED_FILES, Library
 from skillrun.library.roots import search_path
 from tests.unit.extensions.lsp.conftest import Project, build_index

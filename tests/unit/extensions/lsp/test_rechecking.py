@@ -4,11 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from skillrun.checker.checker import CheckedLibrary, CheckOutdated, check_library, recheck
+from skillrun.checker.checker import check_library
+from skillrun.extensions.lsp.workspace import CheckedLibrary, CheckOutdated, recheck
 from skillrun.library.library import Library
 from skillrun.library.roots import Root, package_library
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
+EXAMPLES = Path(__file__).parents[3] / "examples"
 CASES = sorted(path for path in EXAMPLES.glob("*/*") if path.is_dir())
 
 pytestmark = pytest.mark.row("A5")
