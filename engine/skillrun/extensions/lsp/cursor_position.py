@@ -7,20 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal
 
 from yaml import CSafeLoader
 from yaml.error import MarkedYAMLError
-from yaml.events import (
-    MappingEndEvent,
-    MappingStartEvent,
-    ScalarEvent,
-    SequenceEndEvent,
-    SequenceStartEvent,
-    StreamEndEvent,
-)
+from yaml.events import MappingEndEvent, MappingStartEvent, ScalarEvent, SequenceEndEvent, SequenceStartEvent
 
 from skillrun.syntax.document import find_headings
 
@@ -31,7 +24,7 @@ _OPENING: Final = re.compile(r"---[ \t]*(?:\n|\Z)")
 _CLOSING: Final = re.compile(r"^---[ \t]*(?:\n|\Z)", re.MULTILINE)
 _BEFORE: Final = re.compile(r"[\w./:@-]*\Z")
 _BEHIND: Final = re.compile(r"[\w./:@-]*?(?=:?(?:[^\w./:@-]|\Z))")
-_NAME: Final = re.compile(r"[\w-]*")
+_COMMENT: Final = re.compile(r"[ \t]*#|[^'\"]*[ \t]#")
 
 
 @dataclass(frozen=True)
@@ -90,165 +83,108 @@ def frontmatter_bounds(text: str) -> tuple[int, int, int]:
 
 def _in_body(text: str, start: int, end: int, body: int, offset: int) -> CursorPosition:
     headings, _ = find_headings(text, body)
-    above = [heading for heading in headings if heading.start <= offset]
-    front = _locate_mark(text[start:end])
-    top: PlainKeys = front.tops[0] if front is not None and front.tops else {}
-    if not above:
+    heading = next((heading for heading in reversed(headings) if heading.start <= offset), None)
+    _, top, _ = _locate_mark(text[start:end])
+    if heading is None:
         return CursorPosition("body", (), text[body:offset], offset, offset, top=top)
-    heading = above[-1]
+    name = heading.name
     if offset < heading.text_start and "\n" not in text[heading.start : offset]:
-        name = text.find(heading.name, heading.start) if heading.name else offset
-        return CursorPosition(
-            "heading", (), text[name:offset], name, name + len(heading.name), section=heading.name, top=top
-        )
-    return CursorPosition("body", (), text[heading.text_start : offset], offset, offset, section=heading.name, top=top)
-
-
-class _MarkLocation(NamedTuple):
-    """The location of the cursor mark in YAML. `role` is empty if the mark was not found.
-
-    `tops` are the top-level mappings.
-    """
-
-    role: Literal["key", "value", ""]
-    path: tuple[str | int, ...]
-    mappings: tuple[PlainKeys, ...]
-    prefix: str
-    tops: tuple[PlainKeys, ...]
-    quote: int | None = None  # the start of an unclosed quote
+        place = text.find(name, heading.start) if name else offset
+        return CursorPosition("heading", (), text[place:offset], place, place + len(name), section=name, top=top)
+    return CursorPosition("body", (), text[heading.text_start : offset], offset, offset, section=name, top=top)
 
 
 def _in_yaml(text: str, start: int, end: int, offset: int) -> CursorPosition | None:
-    word = _BEFORE.search(text, start, offset)
-    assert word is not None
-    begin = word.start()
-    word_after = _BEHIND.match(text, offset, end)
+    word, word_after = _BEFORE.search(text, start, offset), _BEHIND.match(text, offset, end)
+    begin = word.start() if word else offset
     after = word_after.end() if word_after else offset
-    line = text.rfind("\n", start, begin) + 1
-    if _is_comment(text[max(line, start) : begin]):
+    if _COMMENT.match(text[max(text.rfind("\n", start, begin) + 1, start) : begin]):
         return None
     head, tail, written = text[start:begin], text[after:end], text[begin:offset]
     as_key = CURSOR_MARK if tail.startswith(":") else f"{CURSOR_MARK}: "
-    for marked, role in ((as_key, "key"), (CURSOR_MARK, "value")):
-        location = _locate_mark(head + marked + tail)
-        if location is not None and location.quote is not None and location.quote <= len(head):
-            inside = text[start + location.quote + 1 : offset]
-            location = _locate_mark(text[start : start + location.quote] + CURSOR_MARK + "\n")
-            if location is not None and location.role:
-                return _build_position(location, "value", inside, begin, after)
-            return None
-        if location is not None and location.role and (location.role == "key" or role == "value"):
-            return _build_position(location, location.role, location.prefix + written, begin, after)
+    for marked, wanted in ((as_key, "key"), (CURSOR_MARK, "value")):
+        position, _, quote = _locate_mark(head + marked + tail)
+        if quote is not None and quote <= len(head):
+            position, _, _ = _locate_mark(head[:quote] + CURSOR_MARK + "\n")
+            inside = text[start + quote + 1 : offset]
+            return replace(position, part="value", prefix=inside, start=begin, end=after) if position else None
+        if position is not None and (position.part == "key" or wanted == "value"):
+            return replace(position, prefix=position.prefix + written, start=begin, end=after)
     return None
 
 
-def _build_position(location: _MarkLocation, role: CursorPart, prefix: str, start: int, end: int) -> CursorPosition:
-    top = location.mappings[0] if location.mappings else {}
-    return CursorPosition(role, location.path, prefix, start, end, location.mappings, top=top)
+@dataclass
+class _Collection:
+    """A list or mapping that the parser has not finished, with its current key or the number of its current item."""
+
+    current: str | int | None
+    is_inline_pair: bool
+    keys: dict[str, str] = field(default_factory=dict)
+
+    def add_scalar(self, value: str) -> None:
+        has_mark = CURSOR_MARK in value
+        if self.current is None:
+            self.current = value
+            if not has_mark:
+                self.keys.setdefault(value, "")
+            return
+        if isinstance(self.current, str) and CURSOR_MARK not in self.current:
+            self.keys[self.current] = "" if has_mark else value
+        self.end_value()
+
+    def end_value(self) -> None:
+        self.current = self.current + 1 if isinstance(self.current, int) else None
 
 
-def _is_comment(line: str) -> bool:
-    """Whether the end of a line is in a comment. Only this line is considered."""
-    return bool(re.match(r"[ \t]*#", line) or re.search(r"^[^'\"]*[ \t]#", line))
+def _locate_mark(text: str) -> tuple[CursorPosition | None, PlainKeys, int | None]:
+    """Return the position of the cursor mark in a YAML text that may be invalid, without the bounds of the word.
 
-
-class _Frame:
-    """A list or mapping that the parser has not finished."""
-
-    __slots__ = ("inline_pair", "is_mapping", "key", "keys", "number")
-
-    def __init__(self, is_mapping: bool, inline_pair: bool = False) -> None:
-        self.is_mapping = is_mapping
-        self.inline_pair = inline_pair
-        self.keys: dict[str, str] = {}
-        self.key: str | None = None
-        self.number = 0
-
-
-def _locate_mark(text: str) -> _MarkLocation | None:
-    """Return the location of the cursor mark in a YAML text that may be invalid.
-
-    libyaml reads the text up to the first error. The top-level mappings are returned even if the mark is not found.
+    Also return the top-level mapping, and the start of an unclosed quote if there is no position. libyaml reads the
+    text up to the first error. More keys are added to the mappings of the position as parsing continues.
     """
     parser = CSafeLoader(text)
-    stack: list[_Frame] = []
-    tops: list[PlainKeys] = []
-    location: _MarkLocation | None = None
+    stack: list[_Collection] = []
+    top: PlainKeys | None = None
+    position: CursorPosition | None = None
     quote: int | None = None
     try:
-        while True:
+        while parser.check_event():
             event: Any = parser.get_event()
-            kind = type(event)
-            if kind is MappingStartEvent or kind is SequenceStartEvent:
-                is_mapping = kind is MappingStartEvent
-                pair = is_mapping and text[event.start_mark.index : event.start_mark.index + 1] != "{"
-                in_flow_list = bool(stack) and not stack[-1].is_mapping and _is_flow(text, event)
-                _enter_collection(stack)
-                frame = _Frame(is_mapping, pair and in_flow_list)
-                if not stack:
-                    tops.append(frame.keys)
-                stack.append(frame)
-            elif kind is ScalarEvent:
-                if location is None and CURSOR_MARK in event.value:
-                    location = _describe_mark(stack, event, tuple(tops))
-                _scalar(stack, event.value)
-            elif kind is MappingEndEvent or kind is SequenceEndEvent:
+            if isinstance(event, ScalarEvent):
+                if position is None and CURSOR_MARK in event.value:
+                    position = _describe_mark(stack, event.value.partition(CURSOR_MARK)[0])
+                if stack:
+                    stack[-1].add_scalar(event.value)
+            elif isinstance(event, MappingStartEvent | SequenceStartEvent):
+                parent = stack[-1] if stack else None
+                if parent is not None and isinstance(parent.current, str):
+                    parent.keys.setdefault(parent.current, "")
+                in_list = parent is not None and isinstance(parent.current, int)
+                if isinstance(event, MappingStartEvent):
+                    is_braced = text.startswith("{", event.start_mark.index if event.start_mark else 0)
+                    stack.append(_Collection(None, in_list and bool(event.flow_style) and not is_braced))
+                else:
+                    stack.append(_Collection(0, is_inline_pair=False))
+                top = stack[0].keys if top is None else top
+            elif isinstance(event, MappingEndEvent | SequenceEndEvent):
                 stack.pop()
-                if stack and stack[-1].is_mapping:
-                    stack[-1].key = None
-            elif kind is StreamEndEvent:
-                break
+                if stack:
+                    stack[-1].end_value()
     except MarkedYAMLError as error:
-        if error.context == "while scanning a quoted scalar" and error.context_mark is not None:
+        if error.context == "while scanning a quoted scalar" and error.context_mark is not None and position is None:
             quote = error.context_mark.index
     finally:
         parser.dispose()
-    return (location or _MarkLocation("", (), (), "", tuple(tops)))._replace(quote=None if location else quote)
+    return position, top or {}, quote
 
 
-def _is_flow(text: str, event: Any) -> bool:
-    return bool(getattr(event, "flow_style", False)) or text[: event.start_mark.index].rstrip()[-1:] in ("[", ",")
-
-
-def _enter_collection(stack: list[_Frame]) -> None:
-    """Record in the innermost frame that a list or mapping starts there."""
-    if stack and not stack[-1].is_mapping:
-        stack[-1].number += 1
-    elif stack and stack[-1].key is not None:
-        stack[-1].keys.setdefault(stack[-1].key, "")
-
-
-def _scalar(stack: list[_Frame], value: str) -> None:
-    if not stack:
-        return
-    frame = stack[-1]
-    if not frame.is_mapping:
-        frame.number += 1
-    elif frame.key is None:
-        frame.key = value
-        if CURSOR_MARK not in value:
-            frame.keys.setdefault(value, "")
-    else:
-        if CURSOR_MARK not in frame.key:
-            frame.keys[frame.key] = value if CURSOR_MARK not in value else ""
-        frame.key = None
-
-
-def _describe_mark(stack: list[_Frame], event: Any, tops: tuple[PlainKeys, ...]) -> _MarkLocation:
-    """Return the location of the mark. More keys are added to the location's mappings as parsing continues."""
-    frames = list(stack)
-    role: Literal["key", "value"] = "value"
-    if frames and frames[-1].is_mapping and frames[-1].key is None:
-        role = "key"
-        if frames[-1].inline_pair:  # `[a, b`, where `b` was parsed as a key
-            frames.pop()
-            role = "value"
-    path: list[str | int] = []
-    for inner, frame in enumerate(frames):
-        last = inner == len(frames) - 1
-        if frame.is_mapping and frame.key is not None:
-            path.append(frame.key)
-        elif not frame.is_mapping:
-            path.append(frame.number - (0 if last and frame is stack[-1] else 1))
-    mappings = tuple(frame.keys for frame in frames if frame.is_mapping)
-    return _MarkLocation(role, tuple(path), mappings, event.value.partition(CURSOR_MARK)[0], tops)
+def _describe_mark(stack: list[_Collection], prefix: str) -> CursorPosition:
+    """Return the position of a mark in the innermost collection, where `prefix` precedes it."""
+    part: CursorPart = "value"
+    if stack and stack[-1].current is None:
+        part = "key"
+        if stack[-1].is_inline_pair:  # `[a, b`, where `b` was parsed as a key
+            stack, part = stack[:-1], "value"
+    path = tuple(each.current for each in stack if each.current is not None)
+    mappings = tuple(each.keys for each in stack if not isinstance(each.current, int))
+    return CursorPosition(part, path, prefix, 0, 0, mappings, top=mappings[0] if mappings else {})

@@ -6,7 +6,7 @@ Uses the checker's type inference and the scopes that the checker recorded. The 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -28,10 +28,12 @@ _TEST: Final = re.compile(r"\bis\s+(?:not\s+)?\Z")
 _COMPARED: Final = re.compile(r"(==|!=|\bnot\s+in|\bin)\s*[\[(]?[^\])=]*\Z")
 _CALL: Final = re.compile(r"([A-Za-z_]\w*)\Z")
 _KEYWORD: Final = re.compile(r"([A-Za-z_]\w*)\s*=\s*\Z")
-_SPLIT: Final = re.compile(
-    r"\b(?:if|else|elif|and|or|not|in|set\s+\w+\s*=|for\s+\w+(?:\s*,\s*\w+)?\s+in)\s|==|!=|<=|>=|[<>~+*/,=:]"
+_STRING: Final = re.compile(r"(['\"])(?:(?!\1).)*(\1)?", re.DOTALL)
+_PART: Final = re.compile(
+    rf"{_STRING.pattern}|[()\[\]{{}}]|(?P<separator>"
+    r"\b(?:if|else|elif|and|or|not|in|set\s+\w+\s*=|for\s+\w+(?:\s*,\s*\w+)?\s+in)\s|==|!=|<=|>=|[<>~+*/,=:])",
+    re.DOTALL,
 )
-_CLOSES: Final = {")": "(", "]": "[", "}": "{"}
 
 
 @dataclass(frozen=True)
@@ -52,15 +54,20 @@ class ExpressionQuery:
 
 def parse_query(text: str, *, bare: bool = False) -> ExpressionQuery | None:
     """Return the query at the end of a template or of a bare expression; None if the end is not in an expression."""
-    prefix, expression = ("", text) if bare else _last_tag(text)
-    if expression is None:
-        return None
+    prefix, expression = "", text
+    if not bare:
+        opening: re.Match[str] | None = None
+        for tag in _TAG.finditer(text):
+            opening = (opening or tag) if tag[0].startswith("{") else None
+        if opening is None or opening[0].startswith("{#"):
+            return None
+        prefix, expression = text[: opening.start()], text[opening.end() :]
+    quote = next((string.start() for string in _STRING.finditer(expression) if string[2] is None), None)
+    if quote is not None:
+        return _query_in_quotes(expression[:quote], expression[quote + 1 :], prefix)
     word = _WORD.search(expression)
     written = word[0] if word is not None else ""
     head = expression[: len(expression) - len(written)]
-    quote = _open_quote(expression)
-    if quote is not None:
-        return _query_in_quotes(expression[:quote], expression[quote + 1 :], prefix)
     tight = head.rstrip()
     if tight.endswith("."):
         return ExpressionQuery("field", written, trailing_chain(tight[:-1]), prefix=prefix)
@@ -86,39 +93,11 @@ def _query_in_quotes(head: str, inside: str, prefix: str) -> ExpressionQuery | N
     if call is None:
         return None
     named = _KEYWORD.search(tight)
-    number = _commas(tight[opening + 1 :])
+    number = sum(separator[0] == "," for separator in _separators(tight[opening + 1 :]))
     piped = tight[: call.start()].rstrip()
     owner = trailing_operand(piped[:-1]) if piped.endswith("|") else ""
     function = call[1]
     return ExpressionQuery("argument", inside, owner, f"{function}:{named[1]}" if named else function, number, prefix)
-
-
-def _last_tag(text: str) -> tuple[str, str | None]:
-    """Return the text before the open tag, and the text inside the tag.
-
-    If no tag is open, return the whole text and None.
-    """
-    opening: int | None = None
-    inside = 0
-    for match in _TAG.finditer(text):
-        if match[0][0] == "{":
-            if opening is None:
-                opening, inside = match.start(), match.end()
-        else:
-            opening = None
-    if opening is None or text[opening + 1] == "#":
-        return text, None
-    return text[:opening], text[inside:]
-
-
-def _open_quote(text: str) -> int | None:
-    quote: int | None = None
-    for place, sign in enumerate(text):
-        if quote is None and sign in "'\"":
-            quote = place
-        elif quote is not None and sign == text[quote]:
-            quote = None
-    return quote
 
 
 def _open_bracket(text: str) -> int | None:
@@ -134,12 +113,13 @@ def _open_bracket(text: str) -> int | None:
     return None
 
 
-def _commas(text: str) -> int:
-    depth = count = 0
-    for sign in text:
-        depth += (sign in "([{") - (sign in ")]}")
-        count += sign == "," and depth == 0
-    return count
+def _separators(text: str) -> Iterator[re.Match[str]]:
+    """Yield the operators, keywords and commas outside of brackets and quotes."""
+    depth = 0
+    for part in _PART.finditer(text):
+        depth += (part[0] in "([{") - (part[0] in ")]}")
+        if depth == 0 and part["separator"]:
+            yield part
 
 
 def trailing_chain(text: str) -> str:
@@ -147,7 +127,7 @@ def trailing_chain(text: str) -> str:
     end = place = len(text.rstrip())
     while place:
         sign = text[place - 1]
-        if sign in _CLOSES:
+        if sign in ")]}":
             opening = _open_bracket(text[: place - 1])
             if opening is None:
                 return ""
@@ -163,49 +143,20 @@ def trailing_operand(text: str) -> str:
     """Return the expression at the end of a text, including its filters. A following `|` would apply to it."""
     opening = _open_bracket(text)
     part = text[opening + 1 if opening is not None else 0 :]
-    depth, start = 0, 0
-    quote = ""
-    for place, sign in enumerate(part):
-        if quote:
-            quote = "" if sign == quote else quote
-        elif sign in "'\"":
-            quote = sign
-        elif sign in "([{":
-            depth += 1
-        elif sign in ")]}":
-            depth -= 1
-        elif (
-            depth == 0
-            and (match := _SPLIT.match(part, place))
-            and (place == 0 or not _is_inside_word(part, place, match[0]))
-        ):
-            start = max(start, match.end())
+    start = max((separator.end() for separator in _separators(part)), default=0)
     return part[start:].strip()
-
-
-def _is_inside_word(text: str, place: int, sign: str) -> bool:
-    """Whether a keyword is only the end of a longer word."""
-    return sign[0].isalpha() and (text[place - 1].isalnum() or text[place - 1] == "_")
 
 
 def infer_type(expression: str, names: Mapping[str, Type], prefix: str = "") -> Type:
     """Return the type of an expression. It can use `names`, and the names that the template part `prefix` defines."""
-    for start in (prefix, ""):
-        try:
-            return _probe_type(f"{start}{{{{ {expression} }}}}{_closing_tags(start)}", names)
-        except (TemplateError, ParsingStopped, RecursionError):
-            continue
-    return ANY
+    probe = _probe(expression, names, prefix) or _probe(expression, names, "")
+    return probe.last if probe is not None else ANY
 
 
 def names_after(prefix: str, names: Mapping[str, Type]) -> Mapping[str, Type]:
     """Return `names`, and the names that the template part `prefix` defines."""
-    try:
-        probe = _create_probe(f"{prefix}{{{{ 0 }}}}{_closing_tags(prefix)}", names)
-        probe.check_statements(probe.template.tree.body)
-    except (TemplateError, ParsingStopped, RecursionError):
-        return names
-    return probe.last_names or names
+    probe = _probe("0", names, prefix)
+    return (probe.last_names if probe is not None else None) or names
 
 
 class _Probe(Inference):
@@ -220,14 +171,15 @@ class _Probe(Inference):
         self.last_names = dict(self.names)
 
 
-def _create_probe(text: str, names: Mapping[str, Type]) -> _Probe:
-    return _Probe(Template(Text.of(text), parse_template(text, False)), dict(names), Problems.without_limit())
-
-
-def _probe_type(text: str, names: Mapping[str, Type]) -> Type:
-    probe = _create_probe(text, names)
-    probe.check_statements(probe.template.tree.body)
-    return probe.last
+def _probe(expression: str, names: Mapping[str, Type], prefix: str) -> _Probe | None:
+    """Infer the types in a template that prints an expression after `prefix`; None if the template is invalid."""
+    text = f"{prefix}{{{{ {expression} }}}}{_closing_tags(prefix)}"
+    try:
+        probe = _Probe(Template(Text.of(text), parse_template(text, False)), dict(names), Problems.without_limit())
+        probe.check_statements(probe.template.tree.body)
+    except (TemplateError, ParsingStopped, RecursionError):
+        return None
+    return probe
 
 
 def _closing_tags(text: str) -> str:
