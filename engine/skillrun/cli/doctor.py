@@ -33,7 +33,7 @@ NO_MODEL_HINT: Final = "set the key of a provider, or install xllamacpp"
 
 @dataclass(frozen=True)
 class Finding:
-    """The result of a check. `state` is ok, note (optional), warning (may break the program), or missing."""
+    """The result of a check. `state` is ok, note (optional), warning (can break the program), or missing."""
 
     state: str
     what: str

@@ -19,9 +19,9 @@ PROGRAM: Final = "skillrun"
 START: Final = "start a run with the name of its workflow: `skillrun {workflow} …`"
 RESUME: Final = "`skillrun resume RUN` resumes a run, and repeats calls that failed"
 CHECK: Final = "`skillrun validate` checks all files"
-RUNS: Final = "`skillrun runs` lists runs, `skillrun show RUN` shows one"
+RUNS: Final = "`skillrun runs` lists runs, and `skillrun show RUN` shows a run"
 NEW: Final = "`skillrun init` creates a project, `skillrun new` a workflow, phase, protocol or role"
-STOP: Final = "Ctrl-C pauses a run in this terminal, `skillrun cancel RUN` cancels one in the store"
+STOP: Final = "Ctrl-C pauses a run in this terminal, and `skillrun cancel RUN` cancels a run in the store"
 KEYS: Final = "set the key of a provider in the environment; `skillrun doctor` names the variables"
 # Commands of other tools, each with a hint about what to use instead. `{workflow}` is the workflow after the command.
 OTHER_TOOLS: Final = MappingProxyType(

@@ -170,8 +170,8 @@ def is_collection(mapping: dict[str, Any]) -> bool:
 
 
 def _check_value(old: Any, new: Node, problems: Problems, key_path: str) -> bool:
-    """Return whether `new` can replace `old`, and report an invalid type. An empty value changes nothing, so it
-    cannot."""
+    """Return whether `new` can replace `old`, and report an invalid type. An empty value is not accepted, because it
+    changes nothing."""
     value = to_plain(new)
     if value is None:
         return False
@@ -244,8 +244,8 @@ def check_switches(layer: Mapping, data: dict[str, Any], problems: Problems) -> 
     known = data.get("features") or {}
     needs = sum(len(feature.get("requires") or ()) for feature in known.values() if isinstance(feature, dict))
     if (len(known) > MAX_FEATURES or needs > MAX_REQUIREMENTS) and (span := layer.key_span("features")):
-        message = f"there are {len(known):,} features with {needs:,} requirements"
-        hint = f"at most {MAX_FEATURES} features with {MAX_REQUIREMENTS} requirements are allowed"
+        message = f"there are {len(known):,} features and {needs:,} requirements"
+        hint = f"at most {MAX_FEATURES} features and {MAX_REQUIREMENTS} requirements are allowed"
         problems.report(span, "too-many", message, hint)
         data["features"] = {}
         return

@@ -239,7 +239,7 @@ class Library:
             data = merge_models(layers, self.problems)
             check_names(layers, data, self.problems)
             return Config(name, data, layers, roots)
-        # A full copy of the file contains renames too. All are checked, but only those of the shipped file apply.
+        # A copy of the whole file contains the renames too. All renames are checked, but only the shipped ones apply.
         *_, renames = [read_renamed_keys(layer, self.problems) for layer in layers]
         layers = tuple(without_key(layer, RENAMES_KEY) for layer in layers)
         layers = (*(apply_renames(layer, renames, self.problems) for layer in layers[:-1]), layers[-1])

@@ -158,7 +158,7 @@ class _Layer(Reader):
             return MappingEntry(entry.key, Mapping({}, entry.value.span))
         for name, symbol in entry.value.entries.items():
             if ":" in name or (self.root == PROJECT and name.casefold() == "embedded"):
-                hint = "choose another name: `provider:model` names a provider's model, and `embedded` the built-in one"
+                hint = "choose another name: `provider:model` is a provider's model, and `embedded` is built in"
                 self.report(symbol.key.span, "name", f"`{name}` already refers to a model", hint)
                 del kept[name]
         return MappingEntry(entry.key, Mapping(kept, entry.value.span))
@@ -225,7 +225,7 @@ class _Layer(Reader):
             self.report(node.span, "address", f"this is not a valid base_url: {error}", hint)
             return None
         if address.is_insecure and self.root != USER and url not in self.addresses:
-            message = f"calls to {address.host} would not be encrypted; plain http is only allowed for this machine"
+            message = f"calls to {address.host} would not be encrypted; plain http is allowed only for this machine"
             self.report(node.span, "address", message, HTTP_HINT)
             return None
         return url

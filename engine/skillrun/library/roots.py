@@ -56,7 +56,7 @@ def enclosing_project(place: Path) -> Path | None:
 
 
 def _candidate_folders(place: Path) -> Iterator[Path]:
-    """Yield the folders that may be the project of a path, nearest first."""
+    """Yield the folders that can be the project of a path, nearest first."""
     home = Path.home()
     for folder in (place, *place.parents):
         if folder in (home, home.resolve(), folder.parent):

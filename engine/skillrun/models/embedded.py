@@ -107,8 +107,8 @@ def _start_server(context: ClientContext, path: Path, seed: int) -> EmbeddedClie
     params.n_parallel = provider.concurrency
     params.n_ctx = provider.window * provider.concurrency  # divided among the slots
     for cores in (params.cpuparams, params.cpuparams_batch):
-        # llama.cpp's threads busy-wait for each other: on a busy machine, one thread more than there are free cores is
-        # many times slower than one thread fewer.
+        # llama.cpp's threads busy-wait for each other. On a busy machine, using more threads than there are free cores
+        # is many times slower than using fewer.
         cores.n_threads = max(1, min(4, (os.cpu_count() or 2) // 2))
     params.use_jinja = True
     params.hostnames = ["127.0.0.1"]

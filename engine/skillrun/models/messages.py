@@ -34,8 +34,8 @@ _canonical = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",
 
 
 class ModelError(RequestFailed):
-    """A call that got no reply. `retryable`: the same request may succeed later. `given_up`: the gateway has used up
-    its attempts, so callers must not retry immediately."""
+    """A call that got no reply. `retryable` means that the same request can succeed later. `given_up` means that the
+    gateway has used up its attempts, so callers must not retry immediately."""
 
     def __init__(
         self,
@@ -152,7 +152,8 @@ class Request:
     """Whether further tool calls are forbidden. `tools` still lists the tools, because providers require the
     declaration of every tool that the messages use."""
     continues_conversation: bool = False
-    """Whether the request continues the conversation of an earlier step. The model sees this from the messages."""
+    """Whether the request continues the conversation of an earlier step. The messages already show this to the
+    model."""
     record_schema: dict[str, Any] | None = None
     """The schema of the record at the end of the reply. The prompt describes it to the model; only the scripted model
     reads this field."""
@@ -276,7 +277,7 @@ Outcomes = Sequence[Reply | ModelError]
 
 
 class AttemptListener(Protocol):
-    """Receives a notification of every attempt of a call, and may prevent the attempt."""
+    """Receives a notification of every attempt of a call, and can prevent the attempt."""
 
     async def on_sent(self, number: int) -> None:
         """Handle an attempt that has a slot and is about to be sent. Raise an error to prevent the attempt."""

@@ -66,8 +66,8 @@ def build_model(provider: ProviderConfig, client: Any, name: str) -> Model[Any]:
 def _chat_model_class() -> type[OpenAIChatModel]:
     """Return Pydantic AI's chat completions model, extended to keep the total of tokens that the provider reports.
 
-    The model also raises the error in a response with HTTP status 200, with the error's own code. Gateways such as
-    OpenRouter send an error in this form when the upstream provider fails.
+    If a response with HTTP status 200 contains an error, the model raises it with the error's own code. Gateways such
+    as OpenRouter send such a response when the upstream provider fails.
     """
     from pydantic_ai.exceptions import ModelHTTPError
     from pydantic_ai.models.openai import OpenAIChatModel
@@ -157,8 +157,8 @@ class ProviderClient:
         return replace(reply, usage=usage)
 
     def prepare_model(self, name: str) -> Model[Any]:
-        """Import and set up everything needed for calls to the model. Run it in a thread, because it takes over a
-        second."""
+        """Import and set up everything needed for calls to the model. Run it in a thread before the first call, because
+        it takes over a second."""
         if name not in self._models:
             # The user gets a separate message about an implausible usage.
             warnings.filterwarnings("ignore", "Failed to extract usage")
@@ -330,8 +330,8 @@ def _build_reply(response: ModelResponse, request: Request, redactor: Redactor) 
 
 
 def _normalize_usage(response: ModelResponse) -> RequestUsage:
-    """Return the usage with thinking tokens added to the output. Thinking is the difference if the total exceeds the
-    sum of input and output.
+    """Return the usage with thinking tokens added to the output. If the total exceeds the sum of input and output, the
+    difference is thinking.
 
     Gemini reports usage this way: https://ai.google.dev/gemini-api/docs/thinking (thoughts are billed but not
     returned).

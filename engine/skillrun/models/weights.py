@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from skillrun.models.entries import EmbeddedConfig
 
 KEY_HINT: Final = "Or set ANTHROPIC_API_KEY or another provider's key, and start a new run. Old runs keep their models."
-POLL_SECONDS: Final = 0.5  # between two looks at a running download
+POLL_SECONDS: Final = 0.5  # between checks of a running download
 MAX_DOWNLOAD: Final = 512 * 2**20
 MAX_REASON: Final = 300  # characters of pip's error that are shown
 PROGRESS_BYTES: Final = 20 * 2**20  # a line of progress is shown after this many bytes

@@ -123,7 +123,7 @@ class _ItemCollector:
     def _collect_record(self, fields: ObjectFields) -> Iterator[Any]:
         """Collect the items of a record that contains the requested list, or a record that is itself an item.
 
-        Yield the values of any other record, because they may contain items.
+        Yield the values of any other record, because they can contain items.
         """
         lists = [value for name, value in fields if _is_same_name(name, self.name) and isinstance(value, list)]
         if lists:
@@ -187,7 +187,7 @@ def _json(value: Any) -> str:
 
 
 class ObjectFields(list[tuple[str, Any]]):
-    """The fields of an object, in order. A name may occur more than once."""
+    """The fields of an object, in order. A name can occur more than once."""
 
 
 @dataclass

@@ -162,7 +162,7 @@ def select_fields(schema: Mapping[str, Any], names: AbstractSet[str]) -> dict[st
 def answers_schema(ids: Iterable[str] | None = None) -> dict[str, Any]:
     """Return the record schema with the field that answers points.
 
-    `ids` are the allowed ids of points. Without `ids`, any id is allowed, because the ids are only known during a run.
+    `ids` are the allowed ids of points. Without `ids`, any id is allowed, because the ids are known only during a run.
     """
     known = {"type": "string"} | ({} if ids is None else {"enum": list(ids)})
     fields = {"id": known, "done": {"type": "string", "enum": list(ANSWER_STATES)}, "how": {"type": "string"}}

@@ -18,7 +18,7 @@ from skillrun.types.schemas import Shape, ShapeError, quote_value
 MAX_REPLY: Final = 1_000_000
 """The maximum number of characters of a reply. A longer reply is an error."""
 MAX_DEPTH: Final = 25
-"""The maximum depth of a reply's value. It is lower than the 40 levels of frontmatter, which may contain the value."""
+"""The maximum depth of a reply's value. It is lower than the 40 levels of frontmatter, which can contain the value."""
 MAX_NUMBER: Final = 300  # digits
 
 _TOO_DEEP: Final = f"the value is nested more than {MAX_DEPTH} levels deep"
@@ -44,9 +44,9 @@ class _Unreadable(Exception):
 def parse_reply(text: str, schema: dict[str, Any]) -> tuple[Any, list[ShapeError]]:
     """Return the value of a reply, and the errors in it.
 
-    The value is the whole text, the content of a fence around it, or on separate lines between prose. Duplicates count
-    once. If there is not exactly one value, return None with an error. `Shape.normalize` corrects the value. A text in
-    the value that only repeats the requested form is an error.
+    The value can be the whole text, also inside a fence, or separate lines between prose. Duplicates count once. If
+    there is not exactly one value, return None with an error. `Shape.normalize` corrects the value. A text in the value
+    that only repeats the requested form is an error.
     """
     if len(text) > MAX_REPLY:
         return None, [ShapeError("", f"the reply is longer than {MAX_REPLY:,} characters")]

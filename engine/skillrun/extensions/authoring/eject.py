@@ -46,7 +46,7 @@ STATUS_DESCRIPTIONS: Final = {
     "same": "identical to the shipped file, so it has no effect",
 }
 FAILING_STATUSES: Final = ("outdated", "conflict", "gone")
-MAX_CONFLICTS: Final = 127  # git's exit code is the number of conflicts, at most this; higher codes are errors
+MAX_CONFLICTS: Final = 127  # git's exit code is the number of conflicts, up to this value; higher codes are errors
 SIDE_LABELS: Final = ("yours", "ejected", f"shipped with skillrun {__version__}")  # labels in conflict markers
 
 

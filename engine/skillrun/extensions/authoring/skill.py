@@ -26,7 +26,7 @@ DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 REFERENCES: Final = f"{NAME}/references/"
 
 
-@click.command(help="Print the Agent Skill for writing workflows. With PART, print one of its references.")
+@click.command(help="Print the Agent Skill for writing workflows. With PART, print only that reference.")
 @click.argument("part", default="")
 @click.option(
     "--to",
