@@ -205,7 +205,7 @@ def test_an_invalid_prepared_answer_keeps_the_run_waiting_or_is_refused(
     assert "waiting: answers.yaml:1:8: `rety` is not one of the choices, for `retry` of `one/note.retry-1`" in done.out
     assert done.out.endswith(
         "next: did you mean `retry`? allowed: retry, stop here; "
-        "fix it there and run `skillrun resume desk --script busy.yaml --answers answers.yaml`\n"
+        "fix the answer in the file and run `skillrun resume desk --script busy.yaml --answers answers.yaml`\n"
     )
     project("visit")
     skillrun("visit", *SCRIPTED)

@@ -100,7 +100,7 @@ async def serve(
     stopping: asyncio.Event,
     log: Callable[[str], None],
 ) -> None:
-    """Pass the jobs of these queues to `on_job`, one at a time, until `stopping` is set.
+    """Pass the jobs of `queues` to `on_job`, one at a time, until `stopping` is set.
 
     The next job is fetched when `on_job` has returned. If the connection breaks, Procrastinate waits for the current
     job to end. Only then is another connection opened, so `on_job` must not execute long work itself.

@@ -96,7 +96,7 @@ class Commit:
     def path(self) -> str:
         """The folder's path relative to the run's project.
 
-        It is the same on every worker, because prompts may contain it.
+        The path is the same on every worker, because prompts can contain it.
         """
         return f"../{FOLDER}/{self.name}"
 

@@ -1,4 +1,4 @@
-"""Executes one run of a store on this machine: starts or resumes the run, and continues until it ends or waits."""
+"""Executes one run of a store on this machine: starts or resumes the run, and continues until the run ends or waits."""
 
 from __future__ import annotations
 

@@ -220,7 +220,7 @@ async def _apply_form_edits(request: QuestionRequest, entry: AnswerBody) -> Body
 
 
 def _with_saved_progress(request: QuestionRequest) -> tuple[QuestionSet, Mapping[str, object]]:
-    """Return the question set with the user's progress before the pause, and the time of each answer so far.
+    """Return the question set with the user's progress before the pause, and the times of the answers so far.
 
     The returned set saves each answer as soon as it is given, and also saves text that is entered but not submitted.
     """
@@ -300,7 +300,7 @@ def pause_for_invalid_answer(unfit: InvalidPreparedAnswer) -> WaitingForUser:
     """Return the error that leaves a question open because its prepared answer is not valid."""
     first = f"{unfit.next_step}; " if unfit.next_step else ""
     again = ResumeCommand(f"--answers {quote(unfit.path)}")
-    return WaitingForUser(unfit.message, NextStep.of(first, "fix it there and run ", again))
+    return WaitingForUser(unfit.message, NextStep.of(first, "fix the answer in the file and run ", again))
 
 
 async def record_pause(frame: Frame, reason: str, next_step: str | NextStep) -> WaitingForUser:
@@ -314,7 +314,7 @@ async def record_pause(frame: Frame, reason: str, next_step: str | NextStep) -> 
 async def _clarify_answers(
     request: QuestionRequest, form: FormState, settled: Mapping[int, QuestionRecord] = MappingProxyType({})
 ) -> CollectedAnswers | None:
-    """Return the answers of a form after asking the user again about unclear ones; None if the user cannot be asked.
+    """Return the answers of a form after asking the user again about unclear answers; None if the user cannot be asked.
 
     The form's text about an unclear question is kept as a comment. `settled` maps positions of questions to records.
     These records replace the form's answers.

@@ -1,4 +1,4 @@
-"""Reads forms, applies what the user changes in a form after it was read, and warns of files that arrive too late.
+"""Reads forms, applies the user's later changes to forms, and warns of files that arrive too late.
 
 In a journaled answer, `form` describes the file as it was read. This module never asks the user.
 """
@@ -52,7 +52,7 @@ class FormState:
 
 
 def answer_phrases(run: Run) -> Phrases:
-    """Return the phrases that count as no answer or as a decision, from the engine's config."""
+    """Return the configured phrases that count as no answer or as a decision."""
     config = run.program.library.config("skillrun")
     return Phrases.from_settings(config.data if config is not None else None)
 
@@ -77,8 +77,8 @@ def build_question_record(
 ) -> QuestionRecord:
     """Return the record of a question: its answer, and who gave the answer.
 
-    A phrase such as "not sure" selects the default, or leaves a question without a default open. It counts as an answer
-    only if the question requires an answer.
+    A phrase such as "not sure" selects the default. Without a default, the question stays open, or, if `is_required`,
+    the phrase itself is the answer.
     """
     record = with_fields(question, asked_at=utc_timestamp())
     if not (is_required and needs_answer(question)):

@@ -167,10 +167,10 @@ class MaterialGroup:
 
 
 def fit_levels(groups: Iterable[MaterialGroup], available: int) -> tuple[dict[str, int], int]:
-    """Return the level of each group, keyed by name, and the total tokens of all groups, which may exceed `available`.
+    """Return the level of each group, keyed by name, and the total tokens of all groups, which can exceed `available`.
 
     The groups are given in order of importance, the least important first. A group is shortened only after all earlier
-    groups are at their `least` level. A group may occur twice, the second time with a lower `least`.
+    groups are at their `least` level. A group can occur twice, the second time with a lower `least`.
     """
     stages = list(groups)
     levels: dict[str, int] = {stage.name: WHOLE for stage in stages}

@@ -83,7 +83,7 @@ class SharedPrefix:
         return self.variants[criteria]
 
     def shortening_groups(self, usual: int) -> list[MaterialGroup]:
-        """Return the groups that may be shortened, the least important first. A part of the records is always kept."""
+        """Return the groups that can be shortened, the least important first. A part of the records is always kept."""
         texts = [text for _, text in self.references]
         named = NAMING + estimate_tokens(", ".join(name for name, _ in self.references)) if texts else 0
         references = MaterialGroup(
@@ -204,7 +204,7 @@ def material_blocks(run: Run, material: Value | None, names: Mapping[str, Any]) 
 
 
 def record_token_budget(phase: PhaseRun, window: int) -> int:
-    """Return how many tokens of a window the records of earlier phases may take if nothing is shortened."""
+    """Return how many tokens of a window the records of earlier phases can take if nothing is shortened."""
     context = phase.run.program.engine.get("context") or {}
     share = float(context.get("accumulated_share", RECORD_SHARE))
     return max(int(context.get("accumulated_tokens", LEAST_RECORD)), int(window * share))

@@ -211,7 +211,8 @@ def save_records(
 ) -> None:
     """Save the records of a step for the phase's summary.
 
-    They replace the records of an earlier pass of the step, and the records of a document that is now overwritten.
+    The new records replace the records of an earlier pass of the step, and the records of a document that is now
+    overwritten.
     """
     record_key, replaced_paths = strip_markers(frame.at(step)), frozenset(paths)
     fields = frozenset(record_request.shape.schema["properties"]) & set(RECORD_KEYS)

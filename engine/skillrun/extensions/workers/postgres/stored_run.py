@@ -66,7 +66,7 @@ _FORGET: Final = """
 
 
 class PostgresRun(StoredRun):
-    """A run in Postgres. Any user who may write to the store is trusted with the privileges of its runs."""
+    """A run in Postgres. Every user who can write to the store is trusted with the privileges of its runs."""
 
     def __init__(self, row: RunRow) -> None:
         self._row = row
@@ -203,7 +203,7 @@ class PostgresStore:
         return run
 
     def _check_submitted(self, name: str) -> None:
-        """Raises RunNotStarted for a submitted run that waits for a worker, UsageError for one that has ended."""
+        """Raises RunNotStarted for a submitted run that waits for a worker, and UsageError for a run that has ended."""
         for status, queue, reason, owner in self._database.rows(_UNBEGUN, {"name": name}):
             why = f": {reason}" if reason else ""
             match status:
@@ -269,7 +269,7 @@ def describe_location(database: Database, name: str) -> str:
 
 
 class _RunCopy(ConfinedFolder):
-    """A temporary folder with the files of another run, removed on close."""
+    """A temporary folder with a copy of another run's files. Closing removes the folder."""
 
     def __init__(self, folder: tempfile.TemporaryDirectory[str]) -> None:
         self._copied = folder
