@@ -24,7 +24,7 @@ RUN = ("greeting", "Ada", "--model", "scripted:default", "--name", "ada")
 def notifications(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, install: Install) -> Path:
     """The file that the installed example writes."""
     blocks = re.findall(r"```(?:python|toml) file=[^\n]*\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
-    code, project = blocks
+    code, project, _ = blocks
     file = tmp_path / "notifications"
     monkeypatch.setenv("SKILLRUN_NOTIFICATIONS", str(file))
     monkeypatch.delenv("CI", raising=False)

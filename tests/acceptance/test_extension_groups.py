@@ -15,20 +15,8 @@ from tests.acceptance.conftest import Call, Make
 Install = Callable[[str, str, str], Path]
 RUN = ("greeting", "Ada", "--name", "ada")
 
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "write-an-extension.md"
 ECHO = """
-from skillrun.models.entries import ClientContext
-from skillrun.models.messages import Reply, Request
-
-
-class EchoClient:
-    def __init__(self, context: ClientContext) -> None:
-        self.context = context
-
-    async def send(self, request: Request) -> Reply:
-        return Reply(f"{self.context.key} {request.messages[-1].blocks[-1].text}")
-
-    async def close(self) -> None: ...
-
 
 class BrokenClient(EchoClient):
     async def send(self, request: Request) -> Reply:
@@ -58,7 +46,8 @@ KEY = "echo-key-4711-abcdef"
 def echo(project: Make, install: Install, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     """Writes a project whose models are those of a provider with this kind."""
     folder = project("greeting")
-    install("skillrun_echo", ECHO, KINDS)
+    _, _, example = PAGE.read_text(encoding="utf-8").partition("```python file=skillrun_echo.py\n")
+    install("skillrun_echo", example.partition("```")[0] + ECHO, KINDS)
     monkeypatch.setenv("ECHO_KEY", KEY)
 
     def write(kind: str) -> None:
