@@ -1,21 +1,23 @@
-"""Runs a case in memory on the scripted model, without keys, network access or stored files.
+"""Runs a case in memory on the scripted model, and finds the expectations of the case that its run does not meet.
 
-Every machine runs a case in the same environment. `mismatches` checks the expectations.
+It needs no keys, no network access and no stored files. Every machine runs a case in the same environment.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from skillrun.checker.program import Program
 from skillrun.events import CallEnded, Event, PhaseStarted
-from skillrun.extensions.testing.cases import ROUND_PREFIX
+from skillrun.extensions.testing.cases import ROUND_PREFIX, Expectation
 from skillrun.extensions.testing.checking import ReadyCase
+from skillrun.extensions.testing.differences import add_part_names, diff_lines, matching_lines, nearest_lines
 from skillrun.models.catalogue import Catalogue
 from skillrun.models.messages import Request
 from skillrun.models.scripted import ScriptedGateway
@@ -23,6 +25,8 @@ from skillrun.questions.prepared_answers import PreparedAnswers
 from skillrun.questions.responder import InteractiveResponder
 from skillrun.runtime.run import RunOptions, Services, Session
 from skillrun.runtime.session import initial_state, simulate_run
+from skillrun.scoring.compaction import estimate_tokens
+from skillrun.scoring.patterns import find_hits
 from skillrun.store.artifacts import SUMMARIES
 from skillrun.store.files import walk_folders
 from skillrun.store.memory import MemoryFiles, MemoryJournal
@@ -33,8 +37,12 @@ from skillrun.store.state import STATE
 from skillrun.store.summaries import Summary
 from skillrun.structured_output.values import parse_reply
 from skillrun.syntax.diagnostics import Problem, Problems, SkillrunError, suggest
+from skillrun.types.schemas import quote_value
 
 NO_CALL: Final = "the run makes no call"
+PATTERN_TIMEOUT: Final = 5.0  # seconds to search with one regular expression
+OUTCOME: Final = ("outcome", "reason")  # reported first
+MOST_PROMPTS: Final = 3  # prompts shown for one failed expectation; the others are only counted
 NO_KEY: Final = "no key"  # value of every key variable, so that model names resolve as if all keys were set
 
 
@@ -157,3 +165,164 @@ def _artifact_names(files: MemoryFiles) -> Iterator[str]:
             name = leaf if folder == "." else f"{folder}/{leaf}"
             if kind == "file" and name != STATE:
                 yield name
+
+
+@dataclass(frozen=True)
+class Mismatch:
+    """A failed expectation, with a problem at its position and the lines of the difference."""
+
+    problem: Problem
+    expected: Any
+    actual: Any
+    difference: tuple[str, ...] = ()
+
+
+MismatchDetails = Iterator[tuple[str, Any, Sequence[str], str]]
+"""Yields the message, the actual value, the lines of the difference and the hint."""
+TextMismatches = Iterator[tuple[str, Any, Sequence[str]]]
+"""Yields the message, the actual value and the lines of the difference."""
+
+
+def find_mismatches(ready: ReadyCase, case_run: CaseRun) -> list[Mismatch]:
+    """Return all mismatches of a run. If the case expects no outcome, the run must complete."""
+    case = ready.case
+    expected = list(case.expectations)
+    if not any(expectation.kind == "outcome" for expectation in expected):
+        expected.insert(0, Expectation("outcome", "completed", case.span("expect")))
+    if not case_run.has_started and not all(expectation.kind in OUTCOME for expectation in expected):
+        first = next(expectation for expectation in expected if expectation.kind == "outcome")
+        message = f"the run could not start: {case_run.outcome.reason}"
+        return [Mismatch(_problem_at(first, "outcome", message), first.value, case_run.outcome.status)]
+    expected.sort(key=lambda wanted: wanted.kind not in OUTCOME)  # other mismatches may follow from these
+    by_message: dict[str, Mismatch] = {}  # each message is reported once, even if several expectations fail with it
+    for expectation in expected:
+        for message, actual, difference, hint in _check(expectation, case_run, ready.files):
+            problem = _problem_at(expectation, expectation.test or expectation.kind, message, hint)
+            by_message.setdefault(message, Mismatch(problem, expectation.value, actual, tuple(difference)))
+    return list(by_message.values())
+
+
+def _problem_at(expectation: Expectation, code: str, message: str, hint: str = "") -> Problem:
+    span = expectation.span
+    line, column = span.source.position(span.offset)
+    return Problem(span.path, line, column, code, message, hint, "error", span.source.line(line))
+
+
+def _check(expectation: Expectation, case_run: CaseRun, files: Mapping[str, str]) -> MismatchDetails:
+    outcome, subject, expected = case_run.outcome, expectation.subject, expectation.value
+    match expectation.kind:
+        case "outcome" if outcome.status != expected:
+            reason = f": {outcome.reason}" if outcome.reason else ""
+            message = f"expected the run to be {expected}, but it is {outcome.status}{reason}"
+            yield message, outcome.status, (), str(outcome.next_step) if not reason else ""
+        case "reason" if expected not in outcome.reason:
+            difference = [f"the reason is: {outcome.reason or '(none)'}"]
+            yield "the reason does not contain these words", outcome.reason, difference, ""
+        case "path" if list(expected) != case_run.path:
+            yield "the run took a different path", case_run.path, diff_lines(expected, case_run.path), ""
+        case "outputs" | "flags":
+            yield from _check_phase_value(expectation, case_run)
+        case "artifact":
+            yield from _check_artifact(expectation, case_run, files)
+        case "prompt":
+            yield from _check_prompts(expectation, case_run, files)
+        case "calls":
+            least, most = expected
+            addresses = [call.round_address for call in case_run.calls if call.matches(subject)]
+            if len(addresses) < least or (most is not None and len(addresses) > most):
+                number = f"{least}" if least == most else f"at most {most}" if not least else f"at least {least}"
+                number = f"{least} to {most}" if least and most is not None and least != most else number
+                place = "" if subject == "*" else f" at `{subject}`"
+                message = f"calls made{place}: {len(addresses)}; expected: {number}"
+                yield message, len(addresses), addresses or [call.round_address for call in case_run.calls], ""
+        case "price" if case_run.price is None:
+            models = ", ".join(dict.fromkeys(call.request.model for call in case_run.calls))
+            hint = "add the price to `models:` in config/models.yaml"
+            yield f"the price of at least one of the models is unknown: {models}", None, (), hint
+        case "price" if case_run.price > expected:
+            message = f"the calls cost ${case_run.price:.4f}; expected at most ${expected:.4f}"
+            yield message, case_run.price, (), ""
+
+
+def _check_phase_value(expectation: Expectation, case_run: CaseRun) -> MismatchDetails:
+    """Check an output or a flag of a phase."""
+    phase, name = expectation.subject, expectation.test
+    summary = case_run.summaries.get(phase)
+    if summary is None:
+        state = "it has not ended" if phase in case_run.path else "the run did not reach it"
+        yield f"`{phase}` has no summary: {state}", None, (), ""
+        return
+    values: Mapping[str, Any] = getattr(summary, expectation.kind)
+    if name not in values:
+        yield f"`{phase}` has no `{name}`", None, (), suggest(name, values) or "it has none"
+    elif values[name] != expectation.value:
+        lines = diff_lines([quote_value(expectation.value)], [quote_value(values[name])])
+        yield f"`{name}` of `{phase}` has a different value", values[name], lines, ""
+
+
+def _check_artifact(expectation: Expectation, case_run: CaseRun, files: Mapping[str, str]) -> MismatchDetails:
+    name, text = expectation.subject, case_run.artifacts.get(expectation.subject)
+    if not expectation.test and not expectation.value:
+        if text is not None:
+            yield f"`{name}` was written, but is not expected", True, (), ""
+    elif text is None:
+        hint = suggest(name, case_run.artifacts) or "the run wrote no artifacts"
+        yield f"`{name}` was not written", None, (), hint
+    elif expectation.test:
+        for message, actual, difference in _check_text(expectation, text, files):
+            yield f"`{name}` {message}", actual, difference, ""
+
+
+def _check_prompts(expectation: Expectation, case_run: CaseRun, files: Mapping[str, str]) -> MismatchDetails:
+    pattern = expectation.subject
+    calls = [call for call in case_run.calls if call.matches(pattern)]
+    if not calls:
+        anywhere = ROUND_PREFIX.sub("", pattern, count=1)
+        rounds = dict.fromkeys(call.round for call in case_run.calls if anywhere != pattern and call.matches(anywhere))
+        names = ", ".join(map(str, rounds))
+        hint = f"it matches only in round {names}. A round does not send an unchanged prompt again"
+        if not rounds:
+            hint = suggest(pattern, dict.fromkeys(call.round_address for call in case_run.calls)) or NO_CALL
+        yield f"no call matches `{pattern}`", None, (), hint
+    mismatch_count = 0
+    for call in calls:
+        details = list(_check_prompt(expectation, call.request, files))
+        mismatch_count += bool(details)
+        if mismatch_count <= MOST_PROMPTS:
+            for message, actual, difference in details:
+                yield f"the prompt at `{call.round_address}` {message}", actual, difference, ""
+    if mismatch_count > MOST_PROMPTS:
+        yield f"{mismatch_count - MOST_PROMPTS} more of these {len(calls)} prompts fail the same way", None, (), ""
+
+
+def _check_prompt(expectation: Expectation, request: Request, files: Mapping[str, str]) -> TextMismatches:
+    if expectation.test != "at_most":
+        text = "\n\n".join(block.text for block in request.blocks)
+        for message, actual, difference in _check_text(expectation, text, files):
+            yield message, actual, add_part_names(difference, request.blocks)
+        return
+    parts: Counter[str] = Counter()
+    for block in request.blocks:
+        parts[block.part or "other"] += estimate_tokens(block.text)
+    if parts.total() > expectation.value:
+        lines = [f"{part}: {number:,} tokens" for part, number in parts.items()]
+        yield f"has {parts.total():,} tokens; expected at most {expectation.value:,}", parts.total(), lines
+
+
+def _check_text(expectation: Expectation, text: str, files: Mapping[str, str]) -> TextMismatches:
+    """Yield a mismatch if a text fails an expectation. In its difference, `-` marks expected lines, `+` actual ones.
+
+    A regular expression must match in the whole text or in one line of it, so `^` and `$` match at the ends of both.
+    """
+    words = str(expectation.value)
+    match expectation.test:
+        case "contains" if words not in text:
+            yield f"does not contain {quote_value(words)}", None, nearest_lines(words, text)
+        case "lacks" if words in text:
+            yield f"contains {quote_value(words)}, but must not", None, matching_lines(words, text)
+        case "matches":
+            parts = (text, *text.splitlines())
+            if not any(find_hits(words, part, PATTERN_TIMEOUT, ignore_case=False) for part in parts):
+                yield f"has no match for {quote_value(words)}", None, ()
+        case "equals" if files[words].rstrip() != text.rstrip():
+            yield f"differs from {words}", text, diff_lines(files[words].splitlines(), text.splitlines())

@@ -8,11 +8,14 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 import click
@@ -46,8 +49,8 @@ from skillrun.extensions.testing.sampling import (
     collect_requests,
     run_samples,
 )
-from skillrun.extensions.testing.versions import open_other_version
 from skillrun.library.library import Library
+from skillrun.library.roots import FOLDERS, Root, search_path, shipped_files
 from skillrun.models.messages import Gateway
 from skillrun.questions.responder import has_terminal
 from skillrun.runtime.phase_record import UsageTotals
@@ -62,6 +65,10 @@ COMPARISONS_FOLDER: Final = ".compared"
 MODEL_VARIABLE: Final = "SKILLRUN_MODEL"  # read for comparisons only, since `--model` requires `--compare`
 WORKING_TREE: Final = "working tree"
 SAMPLES: Final = 3
+SHIPPED: Final = "shipped"
+VERSION_HINT: Final = "a git revision such as `HEAD`, a folder such as `../before`, or `shipped`"
+_REGULAR_MODES: Final = (b"100644", b"100755")
+_QUIET: Final = {"GIT_NO_LAZY_FETCH": "1", "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
 NO_CALLS_MADE: Final = "No calls were made."
 
 
@@ -118,7 +125,7 @@ def compare(options: CompareOptions, library: Library, files: Sequence[CaseFile]
     if script is None:
         used = loaded.resolve_models(options.model)
         loaded = require_trust(loaded, used, out, unattended=options.yes, is_granted=options.trust_project)
-    with open_other_version(options.other, library, current_project()) as older:
+    with _open_other_version(options.other, library, current_project()) as older:
         if older.locate(f"workflows/{options.workflow}.md") is None:
             raise UsageError(f"`{options.other}` has no workflow `{options.workflow}`", "choose another version")
         other_program = load(options.workflow, out, older).program
@@ -304,3 +311,82 @@ def _save_comparison(folder: Path, comparison: Comparison) -> tuple[Path, Path]:
     for file, text in zip(files, texts, strict=True):
         file.write_text(text, encoding="utf-8", errors="replace")
     return files
+
+
+# the other version
+
+
+@contextmanager
+def _open_other_version(version: str, library: Library, project: Path) -> Iterator[Library]:
+    """Yield a library with a different version of the project's files. Raises UsageError if it does not exist.
+
+    The version is a git revision, a folder, or `shipped`: the project without the files that override shipped ones. A
+    version that is not a folder is written to a temporary folder. Git objects are read directly, so that no hook or
+    filter of the repository runs.
+    """
+    with tempfile.TemporaryDirectory(prefix="skillrun-") as temporary:
+        folder = Path(temporary)
+        if version == SHIPPED:
+            _copy_without_overrides(library, folder)
+        elif version.startswith((".", os.sep)) or not _extract_revision(version, project, folder):
+            folder = Path(version).resolve()
+            if not any((folder / name).is_dir() for name in FOLDERS):
+                named = ", ".join(f"{name}/" for name in FOLDERS)
+                what = f"has none of {named}" if folder.is_dir() else "is neither a folder nor a git revision"
+                raise UsageError(f"`{version}` {what}", VERSION_HINT)
+        label = f"{version.rstrip('/')}:" if folder == Path(temporary) else f"{version.rstrip('/')}/"
+        rest = [root for root in search_path(project) if root.name != "project"]
+        yield Library([Root(folder, label, "project", is_confined=True), *rest])
+
+
+def _copy_without_overrides(library: Library, target: Path) -> None:
+    """Copy the project's files, including config files, but not the files that override shipped ones."""
+    shipped = {name for name in shipped_files() if name.endswith(".md")}
+    own = library.project_files(".")
+    if not shipped.intersection(own):
+        raise UsageError("no file of this project overrides a shipped one", VERSION_HINT)
+    for name in own:
+        if name not in shipped:
+            (target / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(library.project / name, target / name)
+
+
+def _extract_revision(revision: str, project: Path, target: Path) -> bool:
+    """Write the files of a revision to `target`, and return True. If git or the revision is missing, return False."""
+    git = shutil.which("git")
+    if git is None:
+        return False
+    commit = _git(git, project, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
+    if not commit:
+        return False
+    entries = []
+    for line in _git(git, project, "ls-tree", "-r", "-z", commit.decode().strip(), "--", *FOLDERS).split(b"\0"):
+        meta, _, name = line.partition(b"\t")
+        mode, _, number = meta.partition(b" blob ")
+        if mode in _REGULAR_MODES:
+            entries.append((os.fsdecode(name), number))
+    objects = _git(git, project, "cat-file", "--batch", stdin=b"\n".join(number for _, number in entries) + b"\n")
+    at = 0
+    for path, _ in entries:
+        end = objects.index(b"\n", at)
+        size = int(objects[at:end].rpartition(b" ")[2])
+        if ".." not in PurePosixPath(path).parts:
+            (target / path).parent.mkdir(parents=True, exist_ok=True)
+            (target / path).write_bytes(objects[end + 1 : end + 1 + size])
+        at = end + size + 2
+    if not entries:
+        named = ", ".join(f"{name}/" for name in FOLDERS)
+        raise UsageError(f"`{revision}` has no files of this project: {named} are missing", VERSION_HINT)
+    return True
+
+
+def _git(git: str, project: Path, *arguments: str, stdin: bytes = b"") -> bytes:
+    """Return the output of a git command; empty if the command fails."""
+    process = subprocess.run(  # noqa: S603 (git only reads objects and runs nothing)
+        [git, "-C", str(project), "-c", "core.fsmonitor=false", *arguments],
+        env={**os.environ, **_QUIET},
+        input=stdin,
+        capture_output=True,
+        check=False,
+    )
+    return process.stdout if process.returncode == 0 else b""

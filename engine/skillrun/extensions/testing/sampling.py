@@ -18,11 +18,10 @@ from typing import Any, Final, TypeVar
 
 from skillrun.checker.program import Program
 from skillrun.definitions.definitions import strip_markers
-from skillrun.extensions.testing.case_run import CaseRun, run_case_in_memory
+from skillrun.extensions.testing.case_run import CaseRun, find_mismatches, run_case_in_memory
 from skillrun.extensions.testing.cases import Case
 from skillrun.extensions.testing.checking import ReadyCase
 from skillrun.extensions.testing.differences import prompt_differences
-from skillrun.extensions.testing.mismatches import find_mismatches
 from skillrun.models.catalogue import Catalogue
 from skillrun.models.messages import NULL_LISTENER, AttemptListener, Gateway, Reply, Request
 from skillrun.models.scripted import Rule, ScriptedGateway

@@ -20,11 +20,10 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from skillrun.cli.formatting import count_noun, format_price
 from skillrun.cli.loading import LoadedWorkflow
-from skillrun.extensions.testing.case_run import run_scripted_case
+from skillrun.extensions.testing.case_run import MOST_PROMPTS, Mismatch, find_mismatches, run_scripted_case
 from skillrun.extensions.testing.cases import CaseFile
 from skillrun.extensions.testing.checking import load_case
 from skillrun.extensions.testing.differences import PromptDifference, prompt_differences
-from skillrun.extensions.testing.mismatches import MOST_PROMPTS, Mismatch, find_mismatches
 from skillrun.syntax.diagnostics import Problem, Problems, SkillrunError, make_printable, render_problem
 
 Status = Literal["holds", "misses", "broken", "not-run"]
