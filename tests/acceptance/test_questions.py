@@ -204,10 +204,16 @@ def test_prepared_answers_replace_the_form(trip: Path, skillrun: Call, tmp_path:
 @pytest.mark.parametrize(
     ("text", "warnings"),
     [
-        ("{where: The town, sure: yes}", ["`where` was answered before, with `The lake`, so the prepared `The town`"]),
-        ("{where: the lake, what: {answer: [Boots, A boat]}}", ["`what` was answered before, with `Boots`, so the"]),
-        ("{what: [A boat]}", ["`what` was answered before, with `Boots`, so the prepared `A boat` was not used"]),
-        ("{who: Ann}", ["`who` was answered before, and left open, so the prepared `Ann` was not used"]),
+        (
+            "{where: The town, sure: yes}",
+            ["`where` was already answered with `The lake`, so the prepared answer `The town`"],
+        ),
+        ("{where: the lake, what: {answer: [Boots, A boat]}}", ["`what` was already answered with `Boots`, so the"]),
+        (
+            "{what: [A boat]}",
+            ["`what` was already answered with `Boots`, so the prepared answer `A boat` was not used"],
+        ),
+        ("{who: Ann}", ["`who` was already left open, so the prepared answer `Ann` was not used"]),
         ("{where: The lake, what: [Boots], who: TBD}", []),
         ("{where: [The town, The hills]}", []),
     ],
@@ -219,10 +225,10 @@ def test_a_prepared_answer_that_contradicts_an_earlier_answer_is_reported_at_the
     phase.write_text(phase.read_text().replace("  - {id: note", "  - {id: sure, ask: Sure?}\n  - {id: note"))
     Path("a.yaml").write_text("{where: The lake, what: [Boots], who: ''}")
     done = skillrun("trip", "--model", "scripted:default", "--answers", "a.yaml")
-    assert (done.code, "was answered before" in done.out) == (75, False), done.out
+    assert (done.code, "was already" in done.out) == (75, False), done.out
     Path("a.yaml").write_text(text)
     done = skillrun("resume", "trip", "--answers", "a.yaml")
-    assert [line.removeprefix("warning: ") for line in done.out.splitlines() if "was answered before" in line] == [
+    assert [line.removeprefix("warning: ") for line in done.out.splitlines() if "was already" in line] == [
         *map(Prefix, warnings)
     ], done.out
 
@@ -419,7 +425,7 @@ def test_a_question_without_default_and_skip_always_has_an_answer(project: Call,
     empty = skillrun("cause", "--name", "a", "--answers", str(answers))
     assert empty.code == 75
     assert (
-        ":1:6: the answer must not be empty, as the question requires one, for `why` of `asking/why`"
+        ":1:6: the answer is empty, but the question requires an answer, for `why` of `asking/why`"
         in empty.err + empty.out
     )
     assert skillrun("answers", "a", "--answers", str(answers)).code != 0

@@ -30,33 +30,35 @@ class Absence(NamedTuple):
     def describe(self, viewpoint: Span) -> str:
         """Return the reason and the location of the cause.
 
-        The location is the line, with the path of the file unless the viewpoint is in the same file.
+        The location is a line number. It includes the path if the cause is in another file than `viewpoint`.
         """
         line, _ = self.span.source.position(self.span.offset)
         return f"{self.reason} ({f'line {line}' if self.span.path == viewpoint.path else f'{self.span.path}:{line}'})"
 
 
 Absences = Mapping[str, Absence]
-"""Absences, keyed by the path that may be absent, as in expressions; `x.*` covers fields of `x` without an entry."""
+"""Maps each path that may be absent, such as `a.b`, to its absence. `x.*` stands for all fields of `x` without an
+entry."""
 
 
 def absent_fields(label: str, fields: Iterable[Field]) -> dict[str, Absence]:
-    """Return the absences of declared fields: optional inputs, and variables without an initial value."""
+    """Return why optional inputs, or variables without an initial value, may be absent."""
     why = "it has no value until a phase sets it" if label == "state" else "it is optional"
     optional = (field for field in fields if not field.required and field.default is None)
     return {f"{label}.{identifier(field.name)}": Absence(why, field.span) for field in optional}
 
 
 def absent_phases(uses: Iterable[PhaseUse], skipping: Collection[str | None]) -> dict[str, Absence]:
-    """Return the absences of phases. `skipping` holds the names of the breakers whose action is to skip."""
+    """Return why phases may be absent. `skipping` has the names of all breakers that skip after failures."""
     absences = {use.name: _absent_part(use, f"the phase `{use.name}`", skipping) for use in uses}
     return {f"phases.{identifier(name)}": absence for name, absence in absences.items() if absence is not None}
 
 
 def absent_step(step: Step, *, skips: bool, condition: Span | None) -> dict[str, Absence]:
-    """Return the absences of a step's result.
+    """Return why the result of a step, or a field of the result, may be absent.
 
-    `skips` tells whether the step's breaker skips it after failures; `condition` is the innermost enclosing condition.
+    `skips` tells whether the step's breaker skips the step after failures. `condition` is the place of the innermost
+    enclosing condition.
     """
     name, description = identifier(step.id or ""), f"the step `{step.id}`"
     absences = {}
@@ -94,7 +96,7 @@ def find_open_question(step: Step) -> Absence | None:
 def absent_outputs(
     label: str, owner: str, values: Mapping[str, Value], types: Mapping[str, Type]
 ) -> dict[str, Absence]:
-    """Return the absences of outputs whose values may be absent."""
+    """Return why outputs may be absent."""
     absences = {}
     for name, value in values.items():
         if types[name].unless is not None:

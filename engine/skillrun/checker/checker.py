@@ -37,7 +37,7 @@ SEVERITIES: Final[Mapping[str, Severity]] = {"error": "error", "warn": "warning"
 
 
 def check_workflow(library: Library, name: str, commands: Collection[str] = ()) -> Program | None:
-    """Return the program of the workflow `name`; None if it or one of its phases cannot be read.
+    """Return the program of the workflow `name`. None if the workflow or one of its phases cannot be read.
 
     Problems are added to `library.problems`; if they include an error, the program must not be run.
     """
@@ -57,7 +57,7 @@ def check_library(library: Library, commands: Collection[str] = ()) -> list[Prog
 
 
 class Checker:
-    """One check of a library. Checks each workflow once, and each protocol once for each config of its calls."""
+    """Checks each workflow of a library once, and each protocol once for each config of its callers."""
 
     def __init__(
         self,
@@ -70,8 +70,8 @@ class Checker:
     ) -> None:
         """Prepare a check.
 
-        `used_names` are the phases and protocols that workflows of other checks use, named by their path below
-        `skills/`. `has_errors` tells whether those workflows have errors. References and scopes are added to `symbols`.
+        `used_names` are the phases and protocols that workflows outside this check use, as paths below `skills/`.
+        `has_errors` tells whether those workflows have errors. The check adds references and scopes to `symbols`.
         """
         self.library = library
         self.has_errors = has_errors
@@ -79,7 +79,8 @@ class Checker:
         self.lookups = Lookups(library, symbols)
         self.commands = commands
         self.estimate_readers: set[tuple[str, int] | None] = set()
-        """The file and offset of each step and phase that reads `run.estimate`; None for other parts of a workflow."""
+        """The file and offset of each step and phase that reads `run.estimate`. None if another part of a workflow
+        reads it."""
         self._programs: dict[str, Program | None] = {}
         self._open_workflows: list[str] = []
         self._protocols: dict[tuple[str, Settings], CheckedProtocol | None] = {}
@@ -96,11 +97,12 @@ class Checker:
         return self._programs[name]
 
     def is_open(self, name: str) -> bool:
-        """Whether the workflow is being checked right now, which makes a `run` of it a cycle."""
+        """Whether the check of this workflow is in progress. If so, a `run` of the workflow is a cycle."""
         return name in self._open_workflows
 
     def check_protocol(self, name: str, settings: Settings, callers: tuple[str, ...]) -> CheckedProtocol | None:
-        """Check a protocol with the config of the calling workflow. `callers` is the chain of calling protocols."""
+        """Check a protocol with the config of the calling workflow. `callers` are the enclosing protocols, outermost
+        first."""
         if (name, settings) not in self._protocols:
             self.used_names.add(f"protocols/{name}")
             self._protocols[name, settings] = self._check_protocol(name, settings, (*callers, name))
@@ -249,6 +251,8 @@ def check_sizes(library: Library, limits: Mapping[str, Any], problems: Problems)
         tokens = estimate_tokens(source.text)
         crossed_limit = next((name for name, most in known.items() if tokens > most), None)
         if crossed_limit is not None:
-            message = f"about {tokens} tokens; the limit for a file in `{folder}/` is {known[crossed_limit]}"
-            hint = "split the file, or raise `token_lint`"
+            message = (
+                f"the file has about {tokens} tokens; the limit for a file in `{folder}/` is {known[crossed_limit]}"
+            )
+            hint = "split the file, or raise the limit in `token_lint`"
             problems.report(Span(source, 0), "tokens", message, hint, SEVERITIES[crossed_limit])

@@ -1,4 +1,4 @@
-"""Finds comparisons that can never be true, and arguments of the wrong kind, which would fail in every run."""
+"""Finds comparisons that are never true, and arguments whose kind is wrong in every run."""
 
 from __future__ import annotations
 
@@ -151,13 +151,13 @@ def check_arguments(
             _check_number(context, option.value, name, context.infer(option.value))
     if builtin.accepts == "a text" and types and types[0].kind in ("record", "list", "map"):
         message = f"`{name}` searches text; this value is {KINDS[types[0].kind]}, which is searched as JSON"
-        hint = "add `| tojson` if the JSON is meant, or pass text instead"
+        hint = "add `| tojson` to search the JSON, or pass text"
         context.report(node, "arguments", message, hint, "warning")
 
 
 def _check_number(context: InferenceContext, node: nodes.Node, name: str, given: Type) -> None:
     if given.kind in ("text", "list", "record", "map"):
-        message = f"`{name}` takes a number here, not {KINDS[given.kind]}"
+        message = f"this argument of `{name}` must be a number, not {KINDS[given.kind]}"
         literal = given.values[0] if given.kind == "text" and given.values and not given.tunable else ""
         context.report(
             node, "arguments", message, f"write `{literal}` without quotes" if str(literal).isdigit() else ""
@@ -165,7 +165,7 @@ def _check_number(context: InferenceContext, node: nodes.Node, name: str, given:
 
 
 def find_hyphenated_name(node: nodes.Sub, names: Mapping[str, Type]) -> str:
-    """Return the name meant by a subtraction, such as `a_b` for `a-b`; empty if `names` has no such name."""
+    """Return the name that a subtraction probably means, such as `a_b` for `a-b`. Empty if `names` lacks this name."""
     right: Any = node.right
     while isinstance(right, nodes.Getattr | nodes.Getitem | nodes.Filter):
         right = right.node
@@ -179,7 +179,7 @@ def find_hyphenated_name(node: nodes.Sub, names: Mapping[str, Type]) -> str:
 
 
 def _type_at(path: nodes.Node, names: Mapping[str, Type]) -> Type:
-    """Return the type at a name or a chain of fields; `any` if it is unknown. Reports no problems."""
+    """Return the type of a name or of a path such as `a.b`; `any` if it is unknown. Reports no problems."""
     if isinstance(path, nodes.Getattr):
         owner = _type_at(path.node, names)
         return owner.fields.get(identifier(path.attr), ANY) if owner.kind == "record" else owner.item or ANY

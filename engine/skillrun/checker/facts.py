@@ -1,6 +1,6 @@
 """Derives facts from conditions (which paths are present, which expressions are true), and applies them to types.
 
-If a path is present, so are its prefixes.
+If the path `a.b` is present, so is its prefix `a`.
 """
 
 from __future__ import annotations
@@ -26,13 +26,15 @@ FACT_CACHE_SIZE: Final = 1 << 14
 
 @lru_cache(FACT_CACHE_SIZE)
 def fact(node: nodes.Node) -> Fact:
-    """Return the fact that a path is present or, for any other expression, that it is true."""
+    """Return the fact that a node is present, if it is a path. For any other expression, return the fact that it is
+    true."""
     path = _path(node)
     return Fact(path) if len(path) > 1 or isinstance(node, nodes.Name) else Fact(condition=path[0])
 
 
 def _path(node: nodes.Node) -> Path:
-    """Return the names of a path; an expression that is not a name is represented by its `repr`."""
+    """Return the names in a path. If the path starts with another expression, its first part is the `repr` of this
+    expression."""
     if isinstance(node, nodes.Name):
         return (node.name,)
     if isinstance(node, nodes.Getattr):
@@ -81,12 +83,12 @@ def facts_if_false(condition: nodes.Node) -> Facts:
 
 
 def mentions_name(candidate: Fact, name: str) -> bool:
-    """Whether a fact mentions a name or a field with this name."""
+    """Whether a fact mentions a variable or field called `name`."""
     return name in candidate.path or any(f"'{name}'" in written for written in (*candidate.path, candidate.condition))
 
 
 def conjuncts(condition: nodes.Expr | None) -> Facts:
-    """Return a fact for each part of a condition that is joined by `and`; all of them must hold."""
+    """Return one fact for each part of a condition, split at `and`. The condition requires all of these facts."""
     if isinstance(condition, nodes.And):
         return conjuncts(condition.left) | conjuncts(condition.right)
     return frozenset({fact(condition)}) if condition is not None else NO_FACTS
@@ -109,8 +111,8 @@ def prefix_facts(node: nodes.Node) -> set[Fact]:
 class TypeEnvironment:
     """The names that a template can read and the facts that hold.
 
-    `explain` returns a specific hint for a name or field that does not exist at this point. `locate_fact` returns the
-    place in the config where the value that a fact requires is missing. `absences` explain why names may be absent.
+    `explain` returns a hint for a name or field that the template cannot read. If a fact requires a value that the
+    config lacks, `locate_fact` returns the place where it is missing. `absences` explain why names may be absent.
     """
 
     template: Template
@@ -127,7 +129,8 @@ class TypeEnvironment:
         self.add_facts(known)
 
     def add_facts(self, new: Facts) -> None:
-        """Add facts and their consequences: if a name is present, the facts that it depends on hold too."""
+        """Add facts and their consequences. If a fact says that a name is present, the facts that the name depends on
+        are added too."""
         waiting = new - self.known_facts
         if not waiting:
             return
@@ -153,14 +156,14 @@ class TypeEnvironment:
         return type_.unless is None or type_.unless <= self.known_facts or fact(node) in self.known_facts
 
     def non_empty_facts(self, node: nodes.Node) -> Facts:
-        """Return the facts under which the value of `node` is present and not empty."""
+        """Return the facts that hold if the value of `node` is present and not empty."""
         return frozenset({fact(node)})
 
     def is_known_non_empty(self, node: nodes.Node) -> bool:
         return fact(node) in self.known_facts
 
     def refine_type(self, node: nodes.Node, type_: Type) -> Type:
-        """Return the type narrowed by the known facts: present, or a list that is not empty."""
+        """Return `type_`, narrowed by known facts: the value is present, or the list is not empty."""
         if type_.kind == "list" and fact(node) in self.known_facts:
             return type_._replace(unless=None, filled=True)
         return type_.present() if self.is_present(node, type_) else type_
@@ -173,15 +176,15 @@ class TypeEnvironment:
         self.known_facts = outer_facts
 
     def require_present(self, node: nodes.Node, type_: Type, hint: str) -> None:
-        """Report a value that may be absent.
+        """Report the value of `node` if it may be absent.
 
-        The report points to the config if the value is missing there, or else to the node.
+        The problem is placed in the config if a config value is missing, otherwise at the node.
         """
         if type_.unless is None or self.is_present(node, type_):
             return
         for missing in sorted(type_.unless - self.known_facts, key=lambda each: ".".join(each.path)):
             if (span := self.locate_fact(missing)) is not None:
-                hint = f"add it: {self.template.text.source.label}:{self.template.span(node).line} reads it"
+                hint = f"add this key, which {self.template.text.source.label}:{self.template.span(node).line} reads"
                 self.problems.report(span, "missing-key", f"`{missing.path[-1]}` is missing here", hint)
                 return
         message = f"`{expression_text(node)}` may be absent here"
@@ -193,7 +196,7 @@ class TypeEnvironment:
             self.problems.report(node_span, "absent", message, hint, elsewhere=absence.span)
 
     def _find_absence(self, node: nodes.Node) -> Absence | None:
-        """Return why a path may be absent: the reason for its first part that is not known to be present."""
+        """Return why the path `node` may be absent. If several of its parts may be absent, the first one counts."""
         steps = [node]
         while isinstance(steps[-1], nodes.Getattr | nodes.Getitem):
             steps.append(steps[-1].node)

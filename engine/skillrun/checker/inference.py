@@ -1,7 +1,7 @@
 """Infers the type of a template from its syntax tree.
 
-Reports undefined names, printed values that may be absent, and comparisons that never hold. Is independent of
-workflows: the caller passes the names.
+Reports undefined names, printed values that may be absent, and comparisons that are never true. The caller passes the
+names, so this module is independent of workflows.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Access(NamedTuple):
 class Inference(TypeEnvironment):
     """Infers the types of expressions.
 
-    `reads` has an entry for each name read: with its first field, with all fields, or with `*` if it is read as a
+    `reads` has the paths read: both `a.b` and `a.b.c` if the template reads `a.b.c`, and `a.*` if it reads `a` as a
     whole. `calls` lists the called functions and filters with their arguments and argument types. `accesses` lists the
     names and fields read, with their positions.
     """
@@ -93,14 +93,14 @@ class Inference(TypeEnvironment):
         self.remaining_steps = MAX_STEPS + STEPS_PER_CHARACTER * len(self.template.text.value)
 
     def infer_template(self) -> Type:
-        """Return the type of the expression if the template is a single one, and text for any other template."""
+        """Return the type of the template: that of its expression if it is a single expression, otherwise text."""
         if self.template.expression is not None:
             return self.infer(self.template.expression)
         self.check_statements(self.template.tree.body)
         return TEXT
 
     def infer_condition(self) -> Facts:
-        """Infer the template as a condition, and return the facts that hold if it is true."""
+        """Check the template as a condition, and return the facts that hold if the condition is true."""
         self.infer_template()
         expression = self.template.expression
         return self.infer_facts(expression) if expression is not None else NO_FACTS
@@ -149,7 +149,7 @@ class Inference(TypeEnvironment):
             self.assign(name, merge_types(option for option in options if option is not None))
 
     def check_branch(self, body: Iterable[nodes.Node]) -> dict[str, Type]:
-        """Check a branch, restore the outer names, and return the names that the branch set, with their types."""
+        """Check a branch and restore the outer names. Return the types of the names that the branch set."""
         mark = len(self.assigned)
         self.check_statements(body)
         undone, self.assigned[mark:] = self.assigned[mark:], []
@@ -213,7 +213,7 @@ class Inference(TypeEnvironment):
         return self.refine_type(node, type_)
 
     def infer_whole_name(self, node: nodes.Name) -> Type:
-        """Return the type of a name that is read as a whole, or through computed fields."""
+        """Return the type of a name that is read as a whole, or whose field is computed."""
         self.reads.add(f"{node.name}.*")
         return self.infer_name(node)
 
@@ -251,7 +251,8 @@ class Inference(TypeEnvironment):
         return type_
 
     def _record_owner(self, node: nodes.Node) -> str:
-        """Return the name whose record the node reads, or `*` for another owner; empty if it reads no record."""
+        """Return the name `x` if the node is `x.record`, and `*` if it is the record of another expression. Empty for
+        other nodes."""
         match node:
             case nodes.Getattr(attr=key) | nodes.Getitem(arg=nodes.Const(value=key)) if key == RECORD_FIELD:
                 owner = node.node
@@ -275,7 +276,7 @@ class Inference(TypeEnvironment):
         return ANY
 
     def infer_dynamic_field(self, owner: Type, index: Type) -> Type:
-        """Return the type of a field with a computed name: one that the index can name, or any field."""
+        """Return the type of a field whose name is computed. If `index` has no known values, it can be any field."""
         if index.kind != "text" or index.values is None:
             return merge_types(owner.fields.values())
         names = [str(value) for value in index.values]

@@ -1,4 +1,4 @@
-"""Checks declarations, the values passed for them (inputs, state, members, seats and `with`), and config values."""
+"""Checks declared inputs and state, the values that steps pass (members, seats and `with`), and config values."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ _NOTATION: Final = re.compile(r"[?(].*", re.DOTALL)
 
 
 def member_type(members: Type) -> Type:
-    """Return the type of `member`. Variant and lens are always present if every possible member has a variant."""
+    """Return the type of `member`. Its variant and lens are always present if every possible member has a variant."""
     known = _referenced_names(members)
     return VARIANT if known and all(isinstance(member, str) and ":" in member for member in known) else MEMBER
 
 
 def check_members(scope: Scope, step: Step, members: Type) -> None:
-    """Report unknown members where they are written: in the step or in the config."""
+    """Report unknown members at their place in the step or in the config."""
     if step.main is None:
         return
     _check_references(scope, "member", step.main, members)
@@ -128,7 +128,7 @@ def record_input_references(scope: Scope, step: Step, fields: Iterable[Field], o
 
 
 def check_field_value(scope: Scope, field: Field, value: Value, type_: Type) -> bool:
-    """Return whether a value fits the type of its field, as far as is known before a run; report it if not."""
+    """Return whether a value can fit the type of its field. Report a value that is certain not to fit."""
     literal, strict_field = value.literal, replace(field, fallback=None)
     error, place = "", value.span
     if literal is not None:
@@ -146,7 +146,7 @@ def check_field_value(scope: Scope, field: Field, value: Value, type_: Type) -> 
 
 
 def _accepts_type(expected: Type, given: Type) -> bool:
-    """Whether a field may accept a value of a given type. Text is always accepted, because it may be converted."""
+    """Whether a field may accept a value of a given type. Text is always accepted, because a run can convert it."""
     if "any" in (expected.kind, given.kind) or given.kind in ("none", "text", expected.kind):
         items = expected.item, given.item
         return given.kind != "list" or None in items or _accepts_type(*cast("tuple[Type, Type]", items))
@@ -177,7 +177,7 @@ def check_declarations(
     for field in fields:
         if label == "state" and field.required:
             optional = f"{field.name}?{'(array)' if field.is_list else ''}: …"
-            hint = f"add a `default:`, or write `{optional}` if it is absent until a phase sets it"
+            hint = f"add a `default:`, or write `{optional}` if the variable is absent until a phase sets it"
             scope.report(field.span, "missing-default", f"`{field.name}` has no initial value", hint)
         if field.name in choices and choices[field.name].kind in ("text", "number", "boolean"):
             template, kind = cast("Template", field.item.choices), KINDS[choices[field.name].kind]
@@ -211,9 +211,9 @@ def check_declarations(
 
 
 def check_config(checker: ReferenceChecker, checks: tuple[Check, ...], settings: Settings) -> None:
-    """Report each check that fails, at the config value that it reads.
+    """Report each failed check at the config value that the check reads.
 
-    If several layers set the value, it is reported in the strongest one.
+    If several config files set the value, the problem is placed in the file with the highest precedence.
     """
     problems = checker.problems
     for check in checks:
@@ -240,9 +240,9 @@ def check_config(checker: ReferenceChecker, checks: tuple[Check, ...], settings:
 
 
 def locate_config_value(template: Template, settings: Settings, mode: str = "") -> Span | None:
-    """Return the location of a config value that the expression reads; None if no file sets any of them.
+    """Return the location of a config value that the template reads. None if no file sets such a value.
 
-    Searches the strongest file first, and in each file the values of the mode before the other values.
+    Searches the file with the highest precedence first. In each file, the values of the mode come first.
     """
     inner: set[int] = set()
     paths: list[list[str]] = []  # the longest paths below `config`, in source order

@@ -1,7 +1,7 @@
-"""Warns of valid code that is probably a mistake: placeholders, and loops and rounds that repeat the same requests.
+"""Warns of two probable mistakes: placeholders of other tools, and loops or rounds that repeat the same requests.
 
-A placeholder in the syntax of another tool is reported only if it matches a name in the file. An unchanged prompt gets
-its recorded reply, so a repeated request has no effect. There is no warning if anything might change.
+A placeholder is reported only if it matches a name in the file. A repeated request has no effect, because an unchanged
+prompt gets its recorded reply. Loops and rounds in which a request might change get no warning.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _HINT: Final = "read `history` or a variable set in the round; or use `fresh: tr
 def warn_about_placeholders(
     template: Template, names: Mapping[str, Type], steps: Collection[str], problems: Problems
 ) -> None:
-    """Warn of `{change}`, `<change>` and `$change` in a prompt where `change` is a step, an input or a variable."""
+    """Warn of `{change}`, `<change>` and `$change` in a prompt if `change` is a step, an input or a variable."""
     text = template.text.value
     known = {name: f"{owner}.{name}" for owner in reversed(DECLARED) if owner in names for name in names[owner].fields}
     bound = {identifier(step) for step in steps} & names.keys()
@@ -78,7 +78,7 @@ def find_unread_inputs(inputs: Iterable[Field], reads: Collection[str]) -> list[
 
 
 def only_calls_models(steps: Collection[Step]) -> bool:
-    """Whether the steps call models, none with a `session`, and no step brings in other new information."""
+    """Whether the steps call models without a `session`, and no other step reads new information."""
     asking = [step for step in steps if step.verb in MODEL_VERBS]
     if not asking or any("session" in step.values for step in asking):
         return False
@@ -86,9 +86,9 @@ def only_calls_models(steps: Collection[Step]) -> bool:
 
 
 def is_unchanging_loop(steps: Iterable[Step], texts: Iterable[Template]) -> bool:
-    """Whether a loop calls models, and no request can differ from one pass to the next.
+    """Whether a loop calls models and sends the same requests in every pass.
 
-    `texts` are the sections of the loop's steps, and the other texts in the prompts of these steps.
+    `texts` are the sections of the loop's steps, and all shared texts in their prompts.
     """
     inner_steps = [inner for step in steps for inner in step.walk()]
     if not only_calls_models(inner_steps):
@@ -108,8 +108,8 @@ def is_unchanging_loop(steps: Iterable[Step], texts: Iterable[Template]) -> bool
 class RoundPart:
     """A phase in a round.
 
-    `own_steps` are the steps of the phase; `steps` also has the steps of callees; `reads` has the names that any of
-    them read.
+    `own_steps` are the steps of the phase. `steps` also includes the steps of callees. `reads` has the names that
+    `steps` read.
     """
 
     own_steps: tuple[Step, ...]
@@ -118,7 +118,7 @@ class RoundPart:
 
 
 def warn_about_unchanging_rounds(workflow: Workflow, parts: Mapping[str, RoundPart], problems: Problems) -> None:
-    """Warn of each `goto` whose next round cannot differ from the last."""
+    """Warn of each `goto` that starts a round with the same requests as the previous round."""
     for name, part in parts.items():
         for step in _goto_steps(part.own_steps):
             if step.text not in workflow.phases:
@@ -131,7 +131,7 @@ def warn_about_unchanging_rounds(workflow: Workflow, parts: Mapping[str, RoundPa
 
 
 def nested_steps(question_steps: Iterable[QuestionStep | NestedCall]) -> Iterator[Step]:
-    """Yield the steps of the called protocols, and of the protocols that these call."""
+    """Yield the steps of all protocols that are called directly or by another protocol."""
     for nested in question_steps:
         for callee in nested.callees if isinstance(nested, NestedCall) else ():
             if isinstance(callee, CheckedProtocol):
@@ -140,7 +140,8 @@ def nested_steps(question_steps: Iterable[QuestionStep | NestedCall]) -> Iterato
 
 
 def _goto_steps(steps: Iterable[Step]) -> Iterator[Step]:
-    """Yield the `goto` steps, except those in an `otherwise`: the failed step may succeed in the next round."""
+    """Yield the `goto` steps. Those in an `otherwise` are left out, because the failed step may succeed in the next
+    round."""
     for step in steps:
         if step.verb == "goto":
             yield step

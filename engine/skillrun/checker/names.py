@@ -44,9 +44,9 @@ RECORDS: Final = {
         record({"id": TEXT, "risk": TEXT, "severity": _MAYBE, "mitigation": _MAYBE}, "the risk")
     ),
 }
-"""The records that summaries keep for later phases."""
+"""The records in a summary that later phases use."""
 PHASE_RECORD: Final = record({"summary": TEXT, **RECORDS})
-"""The summary that a model writes of a phase."""
+"""The part of a phase's summary that a model writes."""
 
 SUMMARY: Final = record(
     {
@@ -135,7 +135,7 @@ SYSTEM_TEMPLATES: Final[Mapping[str, Mapping[str, Type]]] = {
         "open_questions": OPEN_QUESTIONS,
     },
 }
-"""The engine's templates in `skills/system/`, with the names that each of them can read."""
+"""Maps each template in `skills/system/` to the names that it can read."""
 
 UNAVAILABLE_NAMES: Final[Mapping[str, str]] = {
     "member": "`member` exists only in the sections and `material` of `agent` and `panel`, and in `writes`",
@@ -143,11 +143,11 @@ UNAVAILABLE_NAMES: Final[Mapping[str, str]] = {
     "failure": "`failure` exists only in the `otherwise` of the step that failed",
     "task": "`task` exists only in a protocol: it is the section of the calling step",
     "seats": "`seats` exists only in a protocol",
-    "state": "a protocol cannot read `state`: pass values in `with`; a `hint` is evaluated before the run has a state",
+    "state": "`state` exists only during a run, and not in protocols: pass values to them in `with`",
     "phases": "`phases` exists only in phases and in the workflow's `outputs` and `material`",
     "history": "`history` exists only in phases",
 }
-"""Hints for names of the language that exist only in some places."""
+"""Hints for built-in names that exist only in some places."""
 POINTS: Final = list_of(ANY)
 """The points of a reply: records of any kind with `id` and, once answered, `answer`."""
 
@@ -155,7 +155,7 @@ POINTS: Final = list_of(ANY)
 def fields_type(fields: Iterable[Field], label: str, choices: Mapping[str, Type] = MappingProxyType({})) -> Type:
     """Return the record type of declared inputs or state; optional fields without a default may be absent.
 
-    `choices` has, for each enum whose values a template computes, the type of this template.
+    `choices` maps each enum with computed values to the type of the template that computes them.
     """
     types: dict[str, Type] = {}
     for field in fields:

@@ -1,6 +1,7 @@
-"""Collects what phases use: the state, names and artifacts, and which fields of step records are read.
+"""Collects the variables, names, artifacts and record fields that phases read or write.
 
-Reports conflicts between unordered phases, and warns of unread fields, which models need not return.
+Reports conflicts between phases that may run in any order. Warns of record fields that no template reads, because they
+are not requested from models.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ RecordReads = Mapping[str, AbstractSet[str]]
 class PhaseEffects:
     """The variables that a phase sets, the names that it reads and the artifacts that it writes.
 
-    `certain_writes` are the artifacts that it always writes.
+    `certain_writes` are the artifacts that the phase always writes.
     """
 
     sets: Mapping[str, Value]
@@ -39,7 +40,8 @@ class PhaseEffects:
 def check_parallel(workflow: Workflow, effects: Mapping[str, PhaseEffects], problems: Problems) -> None:
     """Report conflicts between two phases that may run in any order.
 
-    Both set a variable, one sets a variable that the other reads, or both write a file.
+    Two phases conflict if both set the same variable, one sets a variable that the other reads, or both write the same
+    file.
     """
     state = {identifier(variable.name) for variable in workflow.state}
 
@@ -65,10 +67,10 @@ def check_parallel(workflow: Workflow, effects: Mapping[str, PhaseEffects], prob
 def artifacts(
     steps: tuple[Step, ...], skipping: frozenset[str], *, certain: bool = True
 ) -> Iterator[tuple[Step, bool]]:
-    """Yield the steps that write an artifact, and whether it is always written. Called protocols and workflows are left
-    out.
+    """Yield each step that writes an artifact, and whether the artifact is always written.
 
-    `skipping` holds the names of the breakers whose action is to skip.
+    `skipping` has the names of all breakers that skip after failures. Steps of called protocols and workflows are left
+    out.
     """
     for step in steps:
         is_always_written = certain and step.when is None and step.otherwise is None and step.retry not in skipping
@@ -87,9 +89,8 @@ def step_key(step: Step) -> str:
 def collect_record_reads(files: Iterable[tuple[Iterable[Step], AbstractSet[str]]]) -> RecordReads:
     """Return the record fields that are read.
 
-    `files` has the steps of each file, and the names that the file reads. If a field is read from a value that is not a
-    step of the file, such as an item of a list of replies, it counts as read for every step, because replies are passed
-    between files.
+    `files` has the steps of each file, and the names that the file reads. Replies are passed between files. So a field
+    that is read from another value than a step of the file, such as a list item, counts as read for every step.
     """
     own_fields: dict[str, set[str]] = {}
     shared_fields: set[str] = set()
@@ -111,7 +112,7 @@ def is_read(name: str, fields: AbstractSet[str]) -> bool:
 def warn_about_unread_fields(
     steps: Iterable[Step], record_reads: RecordReads, library: Library, problems: Problems
 ) -> None:
-    """Warn of fields that are never read and are not part of the phase's record."""
+    """Warn of record fields that are never read and are not part of the phase's summary."""
     for step in steps:
         for part in step.record:
             shape = library.record_shape(part)

@@ -18,13 +18,13 @@ from skillrun.types.types import Type
 class Program:
     """A workflow with everything it uses, as the interpreter runs it.
 
-    `reads` has the phases that each phase reads; `inline` has the workflows that phases run. `summarized_phases` are
-    the phases whose summary is read in the same round; `history_phases` are those whose summary is read in later
+    `reads` maps each phase to the phases that it reads. `inline` has the workflows that phases run. `summarized_phases`
+    are the phases whose summary is read in the same round; `history_phases` are those whose summary is read in later
     rounds. `record_reads` has the fields of step records that are read. `can_record` tells whether some phase can
-    record decisions, questions or risks. `question_steps` has the steps of each phase that ask the user or whose
-    callees may ask. `names_read` are the names, with their fields, that templates of the workflow and of its callees
-    read. `estimate_readers` has the file and offset of each step and phase whose templates read `run.estimate`, and
-    None if other templates of the workflow read it. `modes` has the config of each mode.
+    record decisions, questions or risks. `question_steps` maps each phase to its steps that may ask the user, directly
+    or in callees. `names_read` has the names and fields that templates of the workflow and its callees read.
+    `estimate_readers` has the file and offset of each step and phase that reads `run.estimate`, and None if another
+    part of the workflow reads it. `modes` has the config of each mode.
     """
 
     workflow: Workflow
@@ -44,11 +44,12 @@ class Program:
     modes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def reads_estimate(self, place: Span) -> bool:
-        """Whether templates of the step or phase at this place read `run.estimate`; a file's start is for outputs."""
+        """Whether a template of the step or phase at `place` reads `run.estimate`. The start of a file stands for its
+        outputs."""
         return bool(self.estimate_readers) and (place.path, place.offset) in self.estimate_readers
 
     def copy_for_thread(self) -> Program:
-        """Return a copy with a separate library, because lookups change a library."""
+        """Return a copy with its own library. Threads cannot share a library, because lookups change it."""
         return _with(self, self.library.copy_for_thread())
 
     def config_in(self, mode: str | None) -> Mapping[str, Any]:
@@ -56,7 +57,7 @@ class Program:
         return self.modes.get(mode or "", self.config)
 
     def reads_name(self, name: str) -> bool:
-        """Whether a template reads the name, or a field of it."""
+        """Whether a template reads the name or one of its fields."""
         return any(read == name or read.startswith(f"{name}.") for read in self.names_read)
 
 
@@ -84,8 +85,8 @@ class CheckedProtocol:
 class QuestionStep:
     """An `ask` step with its address and its questions.
 
-    The address starts below the phase or protocol, and includes the pass and the item. All `conditions` must hold for
-    the step to run. A computed question has only an id.
+    The address is relative to the phase or protocol, and includes the pass and the item. The step runs only if all
+    `conditions` hold. A computed question has only an id.
     """
 
     address: str
@@ -145,7 +146,7 @@ def collect_questions(
 
 
 def _questions(step: Step) -> tuple[Mapping[str, Any], ...]:
-    """Return the questions, with the step's choices and options for each question that does not set its own.
+    """Return the questions of a step. A question without its own choices or options gets those of the step.
 
     A computed question has only an id.
     """

@@ -1,4 +1,5 @@
-"""The scope at one point of a phase or protocol: its names and facts, and the inference of templates in it."""
+"""The scope at one point of a phase or protocol: the names and facts known there, and checks of templates that use
+them."""
 
 from __future__ import annotations
 
@@ -41,7 +42,7 @@ T = TypeVar("T")
 
 
 class ReferenceChecker(Protocol):
-    """Checks the files that other files refer to, each file once."""
+    """Checks referenced files, each file once."""
 
     lookups: Lookups
     problems: Problems
@@ -50,17 +51,18 @@ class ReferenceChecker(Protocol):
     def check_workflow(self, name: str) -> Program | None: ...
 
     def is_open(self, name: str) -> bool:
-        """Whether the workflow is being checked right now, which makes a `run` of it a cycle."""
+        """Whether the check of this workflow is in progress. If so, a `run` of the workflow is a cycle."""
         ...
 
     def check_protocol(self, name: str, settings: Settings, callers: tuple[str, ...]) -> CheckedProtocol | None:
-        """Check a protocol with the config of the calling workflow. `callers` is the chain of calling protocols."""
+        """Check a protocol with the config of the calling workflow. `callers` are the enclosing protocols, outermost
+        first."""
         ...
 
 
 @dataclass(frozen=True)
 class PhaseContext:
-    """The workflow and the phase that contain the steps."""
+    """The workflow and the phase that contain the steps to check."""
 
     workflow: Workflow
     phase: str
@@ -72,22 +74,22 @@ class PhaseContext:
             return ""
         if name == self.phase:
             return "a phase cannot read its own results; `history` has its results of earlier rounds"
-        return f"`{self.phase}` does not follow `{name}`: add `after: [{name}]`, or read it in a later phase"
+        return f"`{self.phase}` does not follow `{name}`: add `after: [{name}]`, or read `{name}` in a later phase"
 
 
 @dataclass
 class Scope:
     """The names defined so far and the facts that hold at this point.
 
-    `required_facts` are the conditions that must hold to reach this point. A protocol has no `phase_context`. `prompts`
-    are the sections of the file that steps use, and `headings` are all its sections, including invalid ones. `local`
-    has the location of every name that the steps bind. `loop` is the verb of the enclosing loop; `outer_names` are the
-    names outside of the enclosing `each`; `each_names` maps each name bound in an earlier `each` to the id of that
-    `each`. `callees_may_write` tells whether called protocols or workflows may write artifacts; `callees` has these
-    protocols and workflows, keyed by the location of the calling step. `protocols` are the enclosing protocols.
-    `shared_templates` are the texts in every prompt of the phase. `owners` are the files that define the names.
-    `absences` explain why names may be absent; `guard` is the location of the innermost condition. `reader` is the
-    location of the step or phase whose templates are checked.
+    `required_facts` are the conditions that must hold to reach this point. A protocol has no `phase_context`.
+    `headings` are all sections of the file, including invalid ones; `prompts` are those that steps use. `local` maps
+    each name that the steps bind to its location. `loop` is the verb of the enclosing loop; `outer_names` are the names
+    outside of the enclosing `each`; `each_names` maps each name bound in an earlier `each` to the id of that `each`.
+    `callees` has the called protocols and workflows, keyed by the location of the calling step; `callees_may_write`
+    tells whether any of them may write artifacts. `protocols` are the enclosing protocols. `shared_templates` are texts
+    that every prompt of the phase contains. `owners` are the files that define the names. `absences` explain why names
+    may be absent; `guard` is the location of the innermost condition. `reader` is the location of the step or phase
+    whose templates are checked.
     """
 
     checker: ReferenceChecker
@@ -120,7 +122,7 @@ class Scope:
 
     @property
     def all_reads(self) -> frozenset[str]:
-        """The names read in this scope and in everything that its steps call."""
+        """The names read in this scope and in all callees of its steps."""
         return frozenset(self.reads).union(
             *(callee.names_read for called in self.callees.values() for callee in called)
         )
@@ -129,7 +131,8 @@ class Scope:
         self.problems.report(span, code, message, hint)
 
     def check_record_fields(self, span: Span, given: Type, expected: Type, what: str) -> None:
-        """Report each expected field that a record, or a record in a list, does not have."""
+        """Report each field of `expected` that the record `given` lacks. For two lists, compare the types of their
+        items."""
         if given.kind == expected.kind == "list" and given.item is not None and expected.item is not None:
             self.check_record_fields(span, given.item, expected.item, f"an item of {what}")
         elif expected.kind == "record" and given.kind in ("text", "number", "boolean"):
@@ -187,7 +190,7 @@ class Scope:
         return infer_type(value.plain)
 
     def infer_required_value(self, value: Value, what: str, extra: Mapping[str, Type] | None = None) -> Type:
-        """Return the type as `infer_value` does, and report a value that may be absent."""
+        """Return the type of a value, and report the value if it may be absent."""
         type_ = self.infer_value(value, extra)
         template = value.template
         if type_.unless is not None and template is not None and template.expression is not None:
@@ -197,7 +200,7 @@ class Scope:
         return type_
 
     def _run_inference(self, template: Template, extra: Mapping[str, Type] | None, ask: Callable[[Inference], T]) -> T:
-        """Call `ask` with an inference of the template in this scope, and record what the template reads."""
+        """Call `ask` with an `Inference` of the template in this scope. Record what the template reads."""
         names = {**self.names, **(extra or {})}
         inference = Inference(template, names, self.problems, self.known_facts, self._explain)
         inference.locate_fact, inference.absences = self.settings.fact_span, self.absences
@@ -220,7 +223,7 @@ class Scope:
         return answer
 
     def _check_call(self, template: Template, name: str, arguments: list[nodes.Expr], types: list[Type]) -> None:
-        """Check the question banks, models, regular expressions and kinds of ids that arguments can name."""
+        """Check arguments that name question banks, models or kinds of ids, or that are regular expressions."""
         place = BUILTINS[name].pattern_argument if name in BUILTINS else None
         if name == "bank" and arguments:
             for bank_name in types[0].values or ():
@@ -253,12 +256,12 @@ class Scope:
         if path in self.each_names:
             return f"it exists only inside the `each`: read it from `{identifier(self.each_names[path])}.done`"
         if path in self.local:
-            return f"`{path}` is defined only after line {self.local[path].line}"
+            return f"`{path}` is defined later, on line {self.local[path].line}"
         hint = self.phase_context.explain(path) if self.phase_context is not None else ""
         return hint or UNAVAILABLE_NAMES.get(path, "")
 
     def _value_spans(self, template: Template, node: nodes.Expr, value: str) -> list[Span]:
-        """Return the locations of a text that an expression yields: in the template or in the config."""
+        """Return where the value of an expression is written: in the template or in the config."""
         config_spans = self.settings.text_spans.get(value) if constant_value(node) != value else None
         return config_spans or [template.span(node)]
 
@@ -278,7 +281,7 @@ class Scope:
 
     @contextmanager
     def failure_in_scope(self, failure: Type | None) -> Iterator[None]:
-        """Bind `failure` to the type within the block. None keeps the enclosing binding, if any."""
+        """Within the block, the name `failure` has this type. None keeps the enclosing binding, if any."""
         outer_failure = self.names.get("failure")
         if failure is not None:
             self.names["failure"] = failure
@@ -293,8 +296,8 @@ class Scope:
     def bind_local(self, name: str, type_: Type) -> None:
         """Bind a name that `set` defines.
 
-        A known name gets its earlier type merged with the new one. A new name may be absent if this point is
-        conditional.
+        If the name is already known, its old and new types are merged. A new name that is set under a condition may be
+        absent.
         """
         previous_type = self.names.get(identifier(name))
         if previous_type is None:

@@ -30,7 +30,7 @@ class StaticConditions:
 
     @staticmethod
     def for_program(program: Program, inputs: StaticConditions | None) -> StaticConditions:
-        """Return the values that a workflow's names have before its run. `inputs` has its known inputs, if any."""
+        """Return the names whose values are known before a run. `inputs` has the known inputs, if any."""
         data, modes = program.config, program.modes
         names = dict(inputs.names) if inputs is not None else {}
         unknown = inputs.unknown_inputs if inputs is not None else frozenset()
@@ -93,7 +93,7 @@ class StaticConditions:
             return None
 
     def _is_known(self, node: nodes.Node) -> bool:
-        whole = nodes.Output([node])  # `find_all` finds only what is below a node
+        whole = nodes.Output([node])  # `find_all` finds only nodes below a node
         called = {id(call.node) for call in whole.find_all(nodes.Call)}
         fields = {id(access.node): identifier(access.attr) for access in whole.find_all(nodes.Getattr)}
         unknown_fields = {"config": self.mode_dependent_keys, "inputs": self.unknown_inputs}

@@ -40,7 +40,7 @@ OUTSIDE_PROJECT_HINT: Final = (
 class WorkflowCheck:
     """The check of one workflow.
 
-    `phases` has the phases that can be read; `effects` has what each of these phases uses.
+    `phases` has all readable phases, and `effects` has what each of them reads and writes.
     """
 
     def __init__(
@@ -157,7 +157,7 @@ class WorkflowCheck:
     def _can_record(self, name: str) -> bool:
         """Whether a phase can record a decision, a question or a risk.
 
-        A phase that declares one of these outputs as an empty list cannot record it.
+        An output that is declared as an empty list records nothing.
         """
         declared = [self.phases[name].outputs.get(kind) for kind in SUMMARY_KEYS[1:]]
         has_prompts = any(step.verb in PROMPT_VERBS for step in self.steps(name))
@@ -236,7 +236,7 @@ class WorkflowCheck:
         self._names_read |= scope.reads
 
     def _visible_phases(self, phases: frozenset[str]) -> Type:
-        """Return the type of `phases`; a phase with a condition, or one that may fail, may be absent."""
+        """Return the type of `phases`. A phase may be absent if it has a condition or can fail."""
         types: dict[str, Type] = {}
         for name in phases:
             use, type_ = self.workflow.phases[name], self._types[name]
@@ -250,7 +250,7 @@ class WorkflowCheck:
     def _check_workflow_material(self) -> None:
         """Check the workflow's `material`, which is part of all prompts.
 
-        In a phase, the material reads only the results of phases that the phase follows.
+        In the prompts of a phase, the material reads only the results of phases that this phase follows.
         """
         phases = self._visible_phases(frozenset(self.workflow.phases))
         absent = phases._replace(fields={name: type_.maybe() for name, type_ in phases.fields.items()})
@@ -298,7 +298,8 @@ class WorkflowCheck:
         self._names_read |= scope.reads
 
     def _check_repository(self, value: Value) -> None:
-        """Report a literal folder outside of the project. Symbolic links are checked when the folder is opened."""
+        """Report a folder outside of the project if its path is literal. Symbolic links are checked when the folder is
+        opened."""
         folder, depth = value.literal, 0
         for part in folder.split("/") if isinstance(folder, str) else ():
             depth += {"": 0, ".": 0, "..": -1}.get(part, 1)
@@ -308,7 +309,7 @@ class WorkflowCheck:
                 return
 
     def _warn_about_overwrites(self) -> None:
-        """Warn of a file that a phase always writes and a later one always overwrites, if nothing reads it before."""
+        """Warn if a phase always overwrites a file that an earlier phase always writes and no step reads."""
         read = self._names_read | {path for trace in self.effects.values() for path in trace.reads}
         if self.problems.has_errors or "phases.*" in read:
             return
@@ -357,10 +358,8 @@ def order_phases(workflow: Workflow, problems: Problems) -> list[str]:
 
 
 def _find_cycle(phases: Mapping[str, PhaseUse], name: str) -> tuple[str, ...]:
-    """Return the shortest cycle along `after` that starts at a phase, or an empty path.
-
-    The phase is not repeated at the end.
-    """
+    """Return the shortest cycle of `after` entries that starts at the phase `name`. Empty if `name` is in no cycle. The
+    path does not repeat `name` at the end."""
     seen: set[str] = set()
     paths: list[tuple[str, ...]] = [(name,)]
     for path in paths:

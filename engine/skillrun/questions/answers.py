@@ -51,7 +51,7 @@ class QuestionRecord(Question, Answer, total=False):
 
 
 GENERATED_NOTE: Final = "may contain generated text"
-"""The note on a question whose text is not from the workflow, because a model may have written it."""
+"""The note on a question whose text does not come from the workflow. A model may have written such a text."""
 ENDED: Final[Answer] = {"ended": True}
 """Stored instead of an answer if the user ended the list at this question."""
 PERSON, PREPARED, DEFAULT = "person", "prepared", "default"
@@ -97,7 +97,7 @@ def with_fields(question: Question, **fields: object) -> Question:
 
 
 def default_of(question: Question) -> Any:
-    """Return the default answer. None if an answer is required, empty if the question may be left open."""
+    """Return the default answer: None if an answer is required, empty if the question may be left open."""
     default = question.get("default")
     return None if isinstance(default, Absent) else default
 
@@ -175,6 +175,6 @@ _DOUBLED: Final = re.compile(r"(?<=[\w)\]\"'`’”])([.!?])\.(?=\s|$)")
 
 
 def remove_double_stops(text: str) -> str:
-    """Remove the full stop that a template adds after a value that already ends with a full stop, question mark or
-    exclamation mark. An ellipsis stays."""
+    """Remove a full stop directly after a full stop, question mark or exclamation mark. Templates produce it when they
+    add a full stop to a complete sentence. An ellipsis stays."""
     return _DOUBLED.sub(r"\1", text)

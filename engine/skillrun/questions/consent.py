@@ -1,5 +1,5 @@
-"""Stores the user's consent for a project. The consent is kept outside the project, and is valid only for exactly what
-was shown to the user.
+"""Stores the user's consent for a project. The consent is kept outside the project. It is valid only for exactly what
+the user has seen.
 
 This module owns the consent file. Other modules determine what needs consent and when to ask.
 """

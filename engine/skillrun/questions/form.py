@@ -55,7 +55,7 @@ _CONFIDENCE: Final = re.compile(r"\s*(?:[-*+]\s+)?[*_]*how sure\b[^:：]*[:：][
 _EMPHASIS: Final = re.compile(r"\*\*|__")
 
 Line = tuple[int, str]
-"""A line's number in the file, and its text or the problem in it."""
+"""The number of a line in the file, and either the line's text or the problem in this line."""
 
 
 class FormAnswers(NamedTuple):
@@ -91,7 +91,7 @@ class UnclearAnswers(SkillrunError):
         )
 
     def exclude(self, settled: Container[int]) -> UnclearAnswers:
-        """Return the error without the questions at the indexes `settled`, which have been answered in the meantime."""
+        """Return the error without the questions at the indexes `settled`, which now have answers."""
         readings = [
             reading._replace(unclear=()) if at in settled else reading for at, reading in enumerate(self.readings)
         ]
@@ -99,7 +99,7 @@ class UnclearAnswers(SkillrunError):
 
 
 class FormFolder(Protocol):
-    """A folder that holds forms: the files of a run, or anything else that holds files by name."""
+    """Anything that holds forms by file name, such as the folder of a run."""
 
     path: Path
 
@@ -129,11 +129,11 @@ def read_form(
     questions: Sequence[Question],
     phrases: Phrases = Phrases(),  # noqa: B008 (frozen)
 ) -> FormAnswers:
-    """Return a record for each question, which is empty if the question is unanswered. Text next to a selected choice
-    becomes the record's `comment`.
+    """Return one record for each question. The record of an unanswered question is empty. Text next to a selected
+    choice becomes the record's `comment`.
 
-    Raises UnclearAnswers, with every ambiguous place, if the form is unclear, or if nothing is filled in although a
-    question has no default. Raises SkillrunError if the file cannot be read.
+    Raises UnclearAnswers, which lists every ambiguous place, if the form is unclear. Also raises it if nothing is
+    filled in and a question has no default. Raises SkillrunError if the file cannot be read.
     """
     problems = Problems()
     path = folder.path / name
@@ -161,7 +161,7 @@ def parse_form(source: Source, questions: Sequence[Question], phrases: Phrases) 
             notes.append(reader.note)
         else:
             at, again = (found[1][0][0], "occurs a second time here") if found else (1, "is missing")
-            why = f"the heading `## Q{number}` {again}; keep one even if the question stays open"
+            why = f"the heading `## Q{number}` {again}; keep one heading, even if the question stays open"
             words = "\n".join(text for section in found for _, text in section[1:]).strip()
             readings.append(QuestionReading({}, ((at, why),), words))
     return [
@@ -204,7 +204,7 @@ def _split_sections(
     source: Source, questions: Sequence[Question]
 ) -> tuple[defaultdict[int, list[list[Line]]], list[str]]:
     """Return the sections of each question by its number, and the notes outside the sections: the text above the first
-    question, and the text below a heading of the user.
+    question, and the text below a heading that the user added.
 
     The first line of a section is its heading. A free-text answer may contain headings.
     """
@@ -232,7 +232,7 @@ def _split_sections(
 
 
 def _foreign_lines(lines: Sequence[str], own_text: str) -> list[str]:
-    """Return the lines that have words which are not in the form's own text, however that text is wrapped."""
+    """Return the lines with words that the form's own text lacks. Line breaks in `own_text` do not matter."""
     words = [(word, at) for at, text in enumerate(lines) for word in _words_of(text)]
     matcher = SequenceMatcher(None, _words_of(own_text), [word for word, _ in words], autojunk=False)
     own = {place for block in matcher.get_matching_blocks() for place in range(block.b, block.b + block.size)}
@@ -256,7 +256,9 @@ class _SectionReader:
         self.comments: list[str] = []
         self.level = ""
         self.answer_line = 0
-        self.note = ""  # the user's text below a heading after an answer that leaves the question open
+        self.note = (
+            ""  # a separate note: if the answer leaves the question open, the text from the user's next heading on
+        )
 
     def read(self, section: Sequence[Line]) -> QuestionReading:
         head_line, head = section[0]
@@ -275,7 +277,7 @@ class _SectionReader:
                 if is_late and _OWN_HEADING.fullmatch(text):
                     why = (
                         f"`{to_one_line(text)}` may start the answer or a separate note; "
-                        "write the answer on the line of `Answer:`, or write `-` there"
+                        "write the answer on the line of `Answer:`, or write `-` there to leave the question open"
                     )
                     self.unclear.append((line, why))
                 (self.words if self.other is None or self.answer_line else self.other).append(text.rstrip())
@@ -298,7 +300,7 @@ class _SectionReader:
         if self.level and answer.get("answer"):
             answer["confidence"] = self.level
         if not answer.get("answer") and not reasons and 0 < self.boxes < len(self.labels):
-            self.unclear.append((at, "some choices were removed, and none is ticked"))
+            self.unclear.append((at, "some choices were removed, and no remaining choice is ticked"))
         if "answer" not in answer and default_of(self.question) is not None:
             answer = {**default_answer(self.question), **answer}
         return QuestionReading(answer, tuple(self.unclear), written)
@@ -313,7 +315,7 @@ class _SectionReader:
             self.unclear.append((line, why))
 
     def _without_comments(self, lines: Sequence[Line]) -> list[Line]:
-        """Return the lines without the comments (`<!-- … -->`) that start a line, which are kept in `comments`."""
+        """Return the lines without comments (`<!-- … -->`) that start a line. Store these comments in `comments`."""
         remaining = []
         last_end = max((at for at, (_, text) in enumerate(lines) if "-->" in text), default=-1)
         open_comment: list[str] | None = None
@@ -332,7 +334,7 @@ class _SectionReader:
         return remaining
 
     def _read_confidence(self, line: int, text: str) -> None:
-        """Read the confidence level that the user wrote, or the beginning of one."""
+        """Read the user's confidence level, which may be abbreviated."""
         levels = levels_of(self.question)
         matches = [level for level in levels if text and level.casefold().startswith(text.strip(" .*_`").casefold())]
         self.level = matches[0] if len(matches) == 1 else ""
@@ -340,7 +342,7 @@ class _SectionReader:
             self.unclear.append((line, f"`{to_one_line(text)}` is not one of {', '.join(levels)}"))
 
     def _read_box(self, line: int, text: str) -> bool:
-        """Read a line, and return whether it is a box. Below `Answer:`, only a box with a choice counts as one."""
+        """Read a line, and return whether it is a box. Below `Answer:`, a box must contain a choice."""
         box = _BOX.fullmatch(text.strip()) if self.labels else None
         if box is None or (self.answer_line and find_choice(self.question, text) is not None):
             return False
@@ -355,7 +357,7 @@ class _SectionReader:
             return True
         self.boxes += len(choices)
         if mark and not set(mark) <= TICKS:
-            self.unclear.append((line, f"`[{mark}]` is neither ticked nor empty"))
+            self.unclear.append((line, f"the box `[{mark}]` is neither ticked nor empty"))
         elif other:
             if mark or other["words"]:
                 self.other = [other["words"] or ""]
@@ -363,11 +365,11 @@ class _SectionReader:
             self.ticked += choices
             self.comments += [comment] if comment else []
         elif label not in self.labels and _EMPHASIS.search(text):
-            self.unclear.append((line, f"`{to_one_line(text)}` is marked, but not ticked"))
+            self.unclear.append((line, f"`{to_one_line(text)}` is emphasized, but not ticked"))
         return True
 
     def _split_label(self, label: str, *, is_ticked: bool) -> tuple[str, str]:
-        """Split the text of a box into the label of the choice and the user's text after the label of a ticked one."""
+        """Split the text of a box into the choice's label and the user's text after it, if the box is ticked."""
         label = " ".join(label.split())
         for own in sorted(self.labels, key=len, reverse=True) if is_ticked else ():
             comment = label[len(own) :]
@@ -376,7 +378,7 @@ class _SectionReader:
         return label, ""
 
     def _foreign_quotation(self, quoted: list[Line]) -> list[Line]:
-        """Return the quoted lines that are not the question."""
+        """Return the quoted lines that are not part of the question."""
         own = _quotation(self.question)
         if _words_of("\n".join(text for _, text in quoted)) == _words_of("\n".join(own)):
             return []
@@ -384,7 +386,8 @@ class _SectionReader:
         return [line for line in quoted if _words_of(line[1]) not in own_lines]
 
     def _split_note(self, words: str) -> str:
-        """Return a free-text answer without the note that follows an answer such as `-`."""
+        """Return `words` without the note after an answer that leaves the question open, such as `-`. Store the note in
+        `note`."""
         heading = None if choices_of(self.question) else _OWN_HEADING.search(words)
         if heading is None or not self.phrases.leaves_open(self.question, words[: heading.start()]):
             return words

@@ -4,8 +4,8 @@ A key is the id of a question, the id of a step (for all its questions), or the 
 (`architecture/divergence`). In an address, the pass of a loop and the item of an `each` are optional. A value is the
 answer, `{answer: …, confidence: …}`, or a list with one answer for each time that the question is asked.
 
-The questions of a workflow are also found before it runs, to tell whether the run needs a user and whether the prepared
-answers are valid. Questions whose condition cannot be true with the inputs are left out.
+Before a run, the questions of its workflow show whether the run needs a user and whether the prepared answers are
+valid. Questions whose condition cannot be true with the inputs are left out.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ class PreparedAnswer(NamedTuple):
 
 
 class PreparedEntry(NamedTuple):
-    """The value of a key: `whole` is the value itself and, if it is a list, `items` has its parts. `is_plain`: all
-    parts are single values."""
+    """The value of a key. `whole` is the value itself. If it is a list, `items` has its items. `is_plain`: each item is
+    a single value."""
 
     key: Span
     whole: PreparedAnswer
@@ -87,7 +87,7 @@ class PreparedAnswers:
     def take(self, key: str, question: Question, *, required: bool = False) -> Answer | None:
         """Return the prepared answer to a question that is asked now, or None if the file has no answer left.
 
-        Raises InvalidPreparedAnswer for an invalid answer, and for an empty one if an answer is `required`.
+        Raises InvalidPreparedAnswer if the answer is invalid, or if it is empty and `required` is set.
         """
         name = self._find_key(key, question)
         if name is None:
@@ -102,8 +102,8 @@ class PreparedAnswers:
             raise InvalidPreparedAnswer(error, prepared.span, f"`{question.get('id')}` of `{key}`") from None
 
     def skip(self, key: str, questions: Iterable[Question]) -> None:
-        """Count questions whose answers are in the journal, so that a list continues with the answer after them. A
-        single answer stays available."""
+        """Count questions whose answers are in the journal. A list then continues with the answer for the next
+        question. A single answer stays available."""
         for question in questions:
             name = self._find_key(key, question)
             if name is not None and self._has_answer_list(name, question):
@@ -112,14 +112,14 @@ class PreparedAnswers:
                 self._used_keys.add(name)
 
     def mark_used(self, key: str, questions: Iterable[Question]) -> None:
-        """Mark the prepared answers to questions that an earlier process asked as used."""
+        """Mark the prepared answers to these questions as used, because an earlier process asked the questions."""
         self._used_keys.update(filter(None, (self._find_key(key, question) for question in questions)))
 
     def note_late_answers(
         self, key: str, questions: Iterable[Question], records: Iterable[QuestionRecord], build_record: RecordBuilder
     ) -> None:
-        """Note the prepared answers that differ from the answers in `records`, which were given in an earlier process
-        and stay valid. If a prepared answer is used later, its note is dropped.
+        """Note each prepared answer that differs from the answer in `records`. The answers in `records` come from an
+        earlier process and stay valid. If a prepared answer is used later, its note is dropped.
 
         `build_record` builds the record of a prepared answer.
         """
@@ -132,11 +132,13 @@ class PreparedAnswers:
                 late_record = build_record(question, _validate_prepared_answer(prepared, question))
                 if late_record.get("answer") == record.get("answer"):
                     continue
-            earlier_answer = f"with `{_format_answer(record['answer'])}`" if "answer" in record else "and left open"
+            earlier_answer = (
+                f"answered with `{_format_answer(record['answer'])}`" if "answer" in record else "left open"
+            )
             prepared_text = _format_answer(prepared.answer)
             self._late_answers[name] = (
-                f"`{question.get('id')}` was answered before, {earlier_answer}, "
-                f"so the prepared `{prepared_text}` was not used"
+                f"`{question.get('id')}` was already {earlier_answer}, "
+                f"so the prepared answer `{prepared_text}` was not used"
             )
 
     def late_answers(self) -> list[str]:
@@ -155,7 +157,7 @@ class PreparedAnswers:
         return answers[self._use_counts[name]] if self._use_counts[name] < len(answers) else None
 
     def _has_answer_list(self, name: str, question: Question) -> bool:
-        """Whether the value of this key is a list with one answer for each time that the question is asked."""
+        """Whether the key `name` has a list with one answer for each time that the question is asked."""
         entry = self._entries[name]
         return entry.items is not None and _answers_per_time(entry, question) is not None
 
@@ -198,8 +200,8 @@ class PreparedAnswers:
 
 
 def answer_keys(key: str, question: Question) -> tuple[str, ...]:
-    """Return the keys that a question may have, most specific first: in this pass and item, in any pass and item, and
-    in any step."""
+    """Return the keys that provide an answer to a question, most specific first: for this pass and item, for any pass
+    and item, and for any step."""
     id_, step = str(question.get("id", "")), strip_markers(key)
     return (_sibling_key(key, id_), key, _sibling_key(step, id_), step, id_, step.rpartition("/")[2])
 
@@ -272,7 +274,7 @@ def _validate_prepared_answer(prepared: PreparedAnswer, question: Question, *, r
         validate_answer(question, prepared.answer), confidence=prepared.confidence, answered_by=PREPARED
     )
     if required and "answer" not in answer:
-        raise InvalidAnswer("the answer must not be empty, as the question requires one", "write an answer")
+        raise InvalidAnswer("the answer is empty, but the question requires an answer", "write an answer")
     return answer
 
 
@@ -297,7 +299,9 @@ def unanswerable_questions(
             if ask.waits_for_files:
                 lines.append(f"{place} waits for files from the user: run without --unattended")
             else:
-                one = f" (answers it every time; `{ask.address}` answers it once)" if ask.address != address else ""
+                one = (
+                    f" (this answers it every time; `{ask.address}` answers it once)" if ask.address != address else ""
+                )
                 hint = f"answer `{address}` in --answers FILE{one}, "
                 hint += "add a `default:` to the step, or run without --unattended"
                 lines.append(f"{place} asks the user: {hint}")
@@ -305,7 +309,7 @@ def unanswerable_questions(
 
 
 def check_answers(program: Program, prepared: PreparedAnswers) -> Problems:
-    """Report prepared answers that are not among the choices, and unknown names that resemble a known one."""
+    """Report prepared answers that are not among the choices, and unknown names that resemble a known name."""
     problems = Problems()
     known: set[str] = set()
     for ask in iterate_asks(program):
@@ -318,13 +322,13 @@ def check_answers(program: Program, prepared: PreparedAnswers) -> Problems:
 
 
 def iterate_asks(program: Program, inputs: AbstractMapping[str, Any] | None = None) -> Iterator[QuestionStep]:
-    """Yield every `ask` that a run can reach, with its address in the run. If `inputs` are given, steps that they rule
-    out are left out."""
+    """Yield every `ask` that a run can reach, with its address in the run. If `inputs` are given, steps that cannot run
+    with these inputs are left out."""
     return _asks_in_program(program, "", StaticConditions({"inputs": inputs}) if inputs is not None else None)
 
 
 def questions_of(ask: QuestionStep) -> Iterator[Question]:
-    """Yield the questions that the step contains literally."""
+    """Yield the questions of a step. A computed question has only an id."""
     return (cast(Question, question) for question in ask.questions)
 
 

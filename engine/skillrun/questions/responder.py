@@ -1,5 +1,5 @@
-"""Answers the questions of a run. Prepared answers come first, then defaults if the run is unattended, then the
-terminal.
+"""Answers the questions of a run. Uses prepared answers first. For the remaining questions, an unattended run uses the
+defaults, and an attended run asks in the terminal.
 
 This module owns the source of answers. It does not create questions or process answers.
 """
@@ -34,10 +34,10 @@ class QuestionSet:
     """The questions of one step, which are answered together. `key` is the step's address, under which prepared answers
     are found.
 
-    `computed`: at least a part of the questions' text is not from the workflow, so a model may have written it.
-    `may_skip`: each question may be left open, as in a form. `is_required`: a question without `default` and `skip`
-    requires an answer. `unfinished`: the answers from before a pause, keyed by question number. `save_progress`
-    receives each answer. `enough`: the label of the choice that ends the list.
+    `computed`: a model may have written the questions' text or a part of it. `may_skip`: each question may be left
+    open, as in a form. `is_required`: a question without `default` and `skip` requires an answer. `unfinished`: the
+    answers given before a pause, keyed by question number. `save_progress` receives each answer. `enough`: the label of
+    the choice that ends the list.
     """
 
     key: str
@@ -66,8 +66,8 @@ class InteractiveResponder:
         self._lock = asyncio.Lock()
 
     async def ask(self, question_set: QuestionSet, *, interactive: bool = True) -> list[Answer] | None:
-        """Return a record for each question, which is empty if the question is unanswered. Return None if the questions
-        cannot be answered now.
+        """Return one record for each question. The record of an unanswered question is empty. Return None if the
+        questions cannot be answered now.
 
         Raises InvalidPreparedAnswer for an invalid prepared answer, and KeyboardInterrupt for Ctrl-C.
         """
@@ -95,12 +95,12 @@ class InteractiveResponder:
 
     @property
     def resume_flags(self) -> dict[str, str]:
-        """The flags, with their values, that make a resumed run answer questions as this run does."""
+        """The flags and their values with which a resumed run answers questions in the same way as this run."""
         return answer_flags(self.prepared.path, unattended=not self.attended)
 
     def _preset_answers(self, question_set: QuestionSet) -> list[Answer | None]:
-        """Return the answer of each question that needs no user, or None: a prepared answer, or the default if the run
-        is unattended. If an answer ends the list, the questions after it get ENDED."""
+        """Return the prepared answer to each question or, if the run is unattended, the default. None if the question
+        needs a user. If an answer ends the list, the remaining questions get ENDED."""
         records: list[Answer | None] = []
         for question in question_set.questions:
             words: dict[str, object] = {question_set.enough: ENDED} if question_set.enough else {}
@@ -117,7 +117,7 @@ class InteractiveResponder:
 
 
 def answer_flags(answers: Path | None, *, unattended: bool) -> dict[str, str]:
-    """Return the flags, with their values, that determine how questions are answered."""
+    """Return the flags and their values that determine how questions are answered."""
     flags = {"--unattended": ""} if unattended else {}
     return flags | ({"--answers": quote(str(answers))} if answers is not None else {})
 
@@ -135,8 +135,8 @@ def open_responder(
     terminal: bool | None = None,
     prompt_context: Callable[[], AbstractContextManager[object]] = nullcontext,
 ) -> InteractiveResponder:
-    """Create the responder. If `terminal` is not given, a terminal is detected. `prompt_context` is entered while the
-    terminal asks.
+    """Create the responder. `terminal` tells whether a terminal is available; None detects it. `prompt_context` is
+    entered while the terminal asks.
 
     Raises SkillrunError if the prepared answers cannot be read, or if `interactive` is set without a usable terminal.
     """

@@ -1,8 +1,7 @@
 """Asks questions in the terminal, one at a time. The user selects choices with the arrow keys, numbers or the space
 bar, or enters text.
 
-This module owns the prompts. For Ctrl-C, it restores the terminal and saves the entered text, then raises
-KeyboardInterrupt.
+This module owns the prompts. On Ctrl-C, it restores the terminal, saves the entered text, and raises KeyboardInterrupt.
 """
 
 from __future__ import annotations
@@ -159,9 +158,9 @@ class Terminal:
         """Ask the questions, and return the answer records in order. Shift-Tab goes back to the previous question.
         Raises KeyboardInterrupt.
 
-        `unfinished`: the earlier answers. The first question that they do not answer is asked first. `save_progress`
+        `unfinished`: the earlier answers. The first question without an earlier answer is asked first. `save_progress`
         receives the progress to save. `may_skip`: each question may be left open. `enough`: the label of the key that
-        ends the list. If it is pressed, each remaining question gets ENDED.
+        ends the list. If the user presses this key, each remaining question gets ENDED.
         """
         if not isinstance(questions, Mapping):
             questions = {str(number): question for number, question in enumerate(questions)}

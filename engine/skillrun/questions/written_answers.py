@@ -1,8 +1,8 @@
-"""Reads a user's ticks and text as the answer to a question. What is not plain is reported, never guessed.
+"""Reads a user's ticks and text as the answer to a question. Unclear answers are reported, never guessed.
 
 A choice is named by its text, its letter (`B`, `b)`, `B. On the server`) or its number. A reason may follow the name
-(`B because …`, `2) – the cheaper one`). Any other text is an answer in the user's own words where the question takes
-them. Otherwise it is reported.
+(`B because …`, `2) – the cheaper one`). Any other text is an answer if the question accepts free text. Otherwise it is
+reported.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ _LIST_SEPARATORS: Final = (r"\n", r"[\n,;/&+]|\band\b")
 _BREAK: Final = re.compile(
     r"(?P<line>\n|(?=\(|<!--)|[)\]]\s)|(?P<comma>,\s)|(?P<mark>[:;!]\s|\s[-–—]+\s)|(?P<stop>\.\s)"
 )
-_MAX_BREAKS: Final = 50  # how many breaks are checked for the end of a choice's name
+_MAX_BREAKS: Final = 50  # number of breaks that are checked as the end of a choice's name
 _EXTRA_CHARACTERS: Final = 40  # characters allowed around the text of a choice: letters, marks, spaces
-_MIN_MENTION: Final = 3  # characters of a choice's text that count as a mention of it
+_MIN_MENTION: Final = 3  # characters; a shorter choice in a reason does not count as a mention
 
 
 @dataclass(frozen=True)
@@ -61,8 +61,8 @@ class Phrases:
         )
 
     def leaves_open(self, question: Question, words: str) -> bool:
-        """Whether the words are a phrase that leaves the question open, such as `TBD` or `?`, and name no choice. With
-        more text after the phrase, they are an answer."""
+        """Whether `words` is a phrase that leaves the question open, such as `TBD` or `?`. A phrase that names a
+        choice, or that is followed by more text, is an answer."""
         phrase = normalize_phrase(words)
         start = re.compile(rf"{re.escape(phrase)}(?!\w)")
         return phrase in self.open and not any(
@@ -77,7 +77,8 @@ def _compile_phrases(phrases: Iterable[object]) -> re.Pattern[str]:
 
 
 def normalize_phrase(words: str) -> str:
-    """Return the text in lower case, without surrounding marks. Of a text of marks, the first one remains."""
+    """Return the text in lower case, without surrounding punctuation marks. If it has only marks, the first mark
+    remains."""
     text = re.sub("[–—]", "-", " ".join(words.casefold().replace("’", "'").split()))
     return text.strip(_OUTER_MARKS + "?-") or text[:1]
 
@@ -94,7 +95,7 @@ def normalize_text(text: str) -> str:
 
 
 class ChoiceNames:
-    """The notations for the choices of a question."""
+    """The names of a question's choices: texts, letters and numbers."""
 
     def __init__(self, question: Question) -> None:
         self.question = question
@@ -109,8 +110,8 @@ class ChoiceNames:
                 self._names[name].append(choice)
 
     def match(self, words: str) -> list[Any]:
-        """Return the choices that the words may mean, by text, letter or number. Numbers are counted from 1, and name
-        no choice if the text of any choice contains a digit."""
+        """Return the choices that the words may mean, by text, letter or number. Numbers start at 1. They name no
+        choice if the text of any choice contains a digit."""
         exact = find_choice(self.question, words) if words.strip() else None
         named = self._names.get(normalize_text(words), [])
         if exact is None:
@@ -118,8 +119,8 @@ class ChoiceNames:
         return [exact, *(choice for choice in named if choice != exact and _SIGN.fullmatch(words.strip()))]
 
     def match_list(self, words: str) -> list[Any]:
-        """Return the choices that the words list: one, one per line, or several separated by commas. Empty if there is
-        other text."""
+        """Return the choices that the words name. Several names are separated by commas or line breaks. Empty if the
+        words contain other text."""
         if len(words) > self._max_length:
             return []
         splits = [[words], *([*filter(str.strip, re.split(separator, words))] for separator in _LIST_SEPARATORS)]
@@ -149,8 +150,8 @@ class ChoiceNames:
         return [], ""
 
     def _is_reason(self, head: str, choices: Sequence[Any], kind: str, reason: str, phrases: Phrases) -> bool:
-        """Whether the text after a choice is its reason. It is not if it may continue other text (`A bit`), retracts
-        the choice (`B or C`), or mentions another choice."""
+        """Whether the text after a choice is the reason for the choice. It is not a reason if it may continue a phrase
+        (`A bit`), makes the choice doubtful (`B or C`), or mentions another choice."""
         if phrases.because.match(reason):
             return True
         sign, is_closed = _SIGN.fullmatch(head), not accepts_free_text(self.question)
@@ -185,8 +186,10 @@ def _clean_reason(words: str) -> str:
 def interpret_answer(
     question: Question, ticked: Sequence[Any], other: str | None, words: str, phrases: Phrases
 ) -> tuple[Answer, list[str]]:
-    """Return the answer given by the ticked choices, by `other` (the text of the box `Other`, None if it is not
-    ticked) and by the text `words`, and the reasons why it is unclear.
+    """Return the user's answer, and the reasons why it is unclear.
+
+    `ticked` are the ticked choices. `other` is the text of the box `Other`; None if the box is not ticked. `words` is
+    the text below `Answer:`.
 
     Text that is not an answer becomes the `comment` of the record.
     """

@@ -1,8 +1,8 @@
-"""A folder that is opened once. All paths below it are resolved from its descriptor and cannot lead out of it.
+"""A folder that is opened once. Paths in it are resolved from its descriptor, so they cannot lead out.
 
 A path is resolved one part at a time. Each part is opened in its parent (`openat`) and never through a link
-(`O_NOFOLLOW`). Link targets are resolved in this way too, and `..` returns to the parent that was opened before. So the
-file that was checked is the file that is opened, even if folders are replaced by links meanwhile. Requires POSIX.
+(`O_NOFOLLOW`). Link targets are resolved in this way too. `..` returns to the parent folder, which is still open. So
+the checked file is the opened file, even if another process replaces a folder by a link. Requires POSIX.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _FILE_FLAGS: Final = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 NO_LINKS_HINT: Final = (
     "links are not allowed here, and skillrun creates none: remove the link, or use a copy without links"
 )
-REGULAR_FILE_HINT: Final = "only regular files are allowed here, and skillrun creates no other kind: remove this one"
+REGULAR_FILE_HINT: Final = "only regular files are allowed here: remove this file, which skillrun did not create"
 
 EntryKind = Literal["file", "folder", "link", "other"]
 Identity = tuple[int, int]  # device and inode number of a file
@@ -47,8 +47,8 @@ class WriteGuard(Protocol):
 
 
 class OpenPath(NamedTuple):
-    """A file or folder opened for reading. `name` is its real name, with all links resolved, and is `.` for the
-    confined folder itself."""
+    """A file or folder opened for reading. `name` is its real name, with all links resolved. The confined folder itself
+    has the name `.`."""
 
     descriptor: int
     name: str
@@ -57,15 +57,15 @@ class OpenPath(NamedTuple):
 
 class ConfinedFolder:
     """The folder `path`, which stays open until `close`. With `links`, links that stay inside the folder are followed.
-    Without `links`, every link is refused, even if `path` itself is one, and so is every file that has more than one
-    name (a hard link).
+    Without `links`, every symbolic link is refused, even if `path` itself is a link. Files with more than one name
+    (hard links) are refused too.
 
     Names are relative to the folder. An invalid name raises `PathRefused`, a missing file raises `FileNotFoundError`,
     and other system errors raise `OSError`.
     """
 
     def __init__(self, path: Path, *, links: bool = False, descriptor: int | None = None) -> None:
-        """Open the folder. If it is open already, `descriptor` is its descriptor. Links in the parents of `path` are
+        """Open the folder, or use `descriptor` if the folder is already open. Links in the parents of `path` are
         followed."""
         self.path = path
         self.links = links
@@ -124,19 +124,19 @@ class ConfinedFolder:
         `flags` can also open the file for writing or appending, or create it with `mode`. Opening never truncates the
         file.
 
-        Without `follow`, a name that is itself a link fails with ELOOP.
+        If `name` is a link, a call without `follow` fails with ELOOP.
         """
         with self._walk(name) if follow else self.open_parent(name) as (folder, leaf):
             return self._open_file(name, folder, leaf, flags, mode)
 
     def read(self, name: str, limit: int, *, follow: bool = True) -> bytes:
-        """Return up to `limit` bytes of a regular file, and one byte more if the file is larger."""
+        """Return at most `limit` bytes of a regular file, or `limit` + 1 bytes if the file is larger."""
         with os.fdopen(self.open(name, follow=follow), "rb") as file:
             return file.read(limit + 1)
 
     @contextmanager
     def open_path(self, name: str) -> Iterator[OpenPath]:
-        """Open the regular file or folder with this name. The yielded real name is the name of the opened file."""
+        """Open the regular file or folder with this name, and yield it with its real name."""
         real_parts: list[str] = []
         with self._walk(name, real_parts) as (folder, leaf):
             is_folder = stat.S_ISDIR(os.stat(leaf, dir_fd=folder, follow_symlinks=False).st_mode)
@@ -157,8 +157,8 @@ class ConfinedFolder:
         return status
 
     def stat_file(self, name: str) -> os.stat_result | None:
-        """Return the status of a regular file, or None if it is missing. Other kinds of files raise the errors that
-        `open` raises."""
+        """Return the status of a regular file, or None if it is missing. Raises the errors of `open` for other kinds of
+        files."""
         try:
             status = self.stat(name)
         except (FileNotFoundError, NotADirectoryError):
@@ -190,7 +190,8 @@ class ConfinedFolder:
         return ConfinedFolder(self.path / name, links=self.links, descriptor=self.open_descriptor(name))
 
     def sibling(self, name: str) -> ConfinedFolder:
-        """Open a sibling of this folder, even if another folder is now at `path`. Raises PathRefused for a link."""
+        """Open another folder in the parent of this folder, even if this folder has been moved. Raises PathRefused for
+        a link."""
         path = self.path.parent / name
         parent = os.open("..", _FOLDER_FLAGS, dir_fd=self._root)
         try:
@@ -231,8 +232,8 @@ class ConfinedFolder:
 
     @contextmanager
     def open_parent(self, name: str, *, create: bool = False, mode: int = 0o777) -> Iterator[tuple[int, str]]:
-        """Yield the descriptor of a name's parent folder, and the last part of the name, so that the caller can write,
-        rename or remove the file. If the last part is a symbolic link, the link is not followed. With `create`, missing
+        """Yield the descriptor of a name's parent folder, and the last part of the name. The caller can use them to
+        write, rename or remove the file. A symbolic link in the last part is not followed. With `create`, missing
         parent folders are created with `mode`."""
         if name.startswith("/"):
             raise PathRefused.outside(name, "It is absolute; make it relative to the folder.")
@@ -249,7 +250,7 @@ class ConfinedFolder:
                 raise
 
     def _set_error_path(self, error: OSError, name: str) -> None:
-        """Put the full path into an error that names only the part that was opened from a descriptor."""
+        """Set the full path in an error, because calls with a descriptor report only the last part."""
         if error.errno is not None and not (isinstance(error.filename, str) and Path(error.filename).is_absolute()):
             error.filename = str(self.path / name)
 
@@ -277,8 +278,8 @@ class ConfinedFolder:
             os.close(descriptor)
 
     def _open_file(self, name: str, folder: int, leaf: str, flags: int = os.O_RDONLY, mode: int = 0o600) -> int:
-        """Open a regular file in a folder. Other kinds of files are rejected before they are opened if opening them
-        could block or have effects."""
+        """Open a regular file in a folder. A file of another kind is rejected without being opened if opening it could
+        block or have effects."""
         if self.links or flags != os.O_RDONLY:
             with suppress(FileNotFoundError):
                 status = os.stat(leaf, dir_fd=folder, follow_symlinks=False)
@@ -293,8 +294,7 @@ class ConfinedFolder:
         return descriptor
 
     def _check_regular_file(self, name: str, status: os.stat_result) -> None:
-        """Raise PathRefused unless this is a regular file. If links are refused, also raise it if the file has several
-        names."""
+        """Raise PathRefused if this is not a regular file, or if links are refused and the file has several names."""
         if stat.S_ISDIR(status.st_mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), name)
         if not stat.S_ISREG(status.st_mode):
@@ -304,9 +304,9 @@ class ConfinedFolder:
 
     @contextmanager
     def _walk(self, name: str, real_parts: list[str] | None = None) -> Iterator[tuple[int, str]]:
-        """Resolve the links in a name, and yield the descriptor of its parent folder and its last part (`.` for the
-        confined folder itself). With `links`, the last part has been checked not to be a link; without it, the caller
-        must check this when opening the file. `real_parts` receives the parts of the real name."""
+        """Resolve the links in a name. Yield the descriptor of the parent folder and the last part (`.` for the
+        confined folder itself). With `links`, the last part is not a link. Without `links`, it may be a link, so the
+        caller must check this when opening the file. `real_parts` receives the parts of the real name."""
         real_parts = [] if real_parts is None else real_parts
         todo = _check_name(name).split("/")[::-1]
         if name.startswith("/"):
@@ -372,8 +372,8 @@ class ConfinedFolder:
 
 
 def entries(descriptor: int, max_entries: int | None = None) -> list[tuple[str, EntryKind]]:
-    """Return the sorted names in an open folder and the kind of each. If there are more than `max_entries`, the others
-    are left out before sorting."""
+    """Return the sorted names in an open folder and the kind of each. If there are more than `max_entries`, it is
+    undefined which ones are left out."""
     with os.scandir(descriptor) as listing:
         return sorted((entry.name, _kind(entry)) for entry in islice(listing, max_entries))
 

@@ -1,4 +1,4 @@
-"""Definitions in a source file with the interface of the finders that locate them, and the headings of a text."""
+"""Definitions in source files, the interface for finding them, and the headings of texts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MAX_NAME: Final = 48  # characters
 _KEYWORDS: Final = re.compile(r"^(?:(?:export|default|pub|public|static|async|def|function|fn|func)\b\*? *)+(?=\w)")
 MARKDOWN: Final = ("md", "markdown", "mdx")
 TEXT_ENDINGS: Final = (*MARKDOWN, "rst", "txt")
-"""Extensions of text files that are outlined by their headings."""
+"""Extensions of text files whose outline consists of headings."""
 TEXT_SUFFIXES: Final = tuple(f".{ending}" for ending in TEXT_ENDINGS)
 LONGEST: Final = 160  # characters of a title
 _ATX_HEADING: Final = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*))?$")
@@ -34,8 +34,8 @@ class Definition(NamedTuple):
 
     @classmethod
     def from_header(cls, first: int, last: int, depth: int, header: str) -> Definition:
-        """Return the definition with the name that its header contains: the part before the parameters, without
-        keywords such as `def`."""
+        """Return the definition. Its name is the part of the header before the parameters, without keywords such as
+        `def`."""
         header = one_line(header)
         name = _KEYWORDS.sub("", header).split("(", 1)[0].strip() or header
         return cls(first, last, depth, header, shorten(name))
@@ -56,7 +56,7 @@ class DefinitionFinder(Protocol):
     def __exit__(self, *_: object) -> None: ...
 
     def supports(self, name: str, content: bytes) -> bool:
-        """Whether the file's language is supported. The language is known from the file's name or first line."""
+        """Whether the file's language is supported. The file's name or first line determines the language."""
 
     def definitions(self, name: str, content: bytes) -> list[Definition]:
         """Return the definitions in a file of at most MAX_FILE bytes, in order. Raises NoOutline and TimeoutError."""
@@ -75,9 +75,9 @@ def shorten(name: str) -> str:
 
 
 def find_headings(lines: Sequence[str], *, is_markdown: bool) -> list[Definition]:
-    """Return the headings. The lines of a heading end before the next heading of the same or a higher level. In
-    markdown, `#` and two kinds of underlines mark headings. In other texts, all kinds of underlines do, and the kind
-    used first marks the top level."""
+    """Return the headings of a text. The lines of a heading end before the next heading of the same or a higher level.
+    In markdown, a heading has `#` or one of two kinds of underlines. In other texts, every kind of underline marks a
+    heading, and the first kind in the text marks the top level."""
     entries: list[tuple[int, int, str]] = []  # line, level and title of each heading
     kinds = ["=", "-"] if is_markdown else []
     fence = ""

@@ -1,8 +1,8 @@
 """The tools List, Glob and Read, and excerpts of files for `find`.
 
-List shows a folder with sizes, Glob finds files that match a pattern, and Read shows numbered lines of a file. The size
-of a text is its number of lines, since this determines the cost of reading it. The size of a folder is its number of
-readable files.
+List shows the contents of a folder with sizes, Glob finds files that match a pattern, and Read shows numbered lines of
+a file. The size of a text is its number of lines, since this determines the cost of reading it. The size of a folder is
+its number of readable files.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from skillrun.types.schemas import quote_value
 
 MAX_WHOLE_FILE: Final = 24_000  # characters; files up to this size are returned whole
 NOTE_RESERVE: Final = 120  # characters reserved for the note at the end
-MAX_OUTLINE_BELOW: Final = 3_000  # characters of the outline of the lines that are not shown
+MAX_OUTLINE_BELOW: Final = 3_000  # characters of the outline of lines that are not shown
 MAX_RANGE: Final = 100_000  # characters of a requested range
 MAX_CHARACTERS: Final = 400_000  # characters of all excerpts
 MERGE_DISTANCE: Final = 3  # lines; ranges at most this far apart are merged
@@ -126,9 +126,10 @@ def read_lines(
 def read_excerpts(
     folder: ReadableFolder, wanted: Mapping[str, Iterable[LineRange]], max_lines: int
 ) -> tuple[dict[str, str], list[str]]:
-    """Return the excerpts of each file, and the places that were left out. A file without ranges is read whole.
+    """Return the excerpts of each file, and the paths or ranges that were left out.
 
-    Binary files and files that cannot be read are left out. Raises TimeoutError.
+    A file without ranges is read whole. Binary and unreadable files are left out. So is text beyond the limits. Raises
+    TimeoutError.
     """
     texts: dict[str, str] = {}
     left_out: list[str] = []
@@ -163,7 +164,8 @@ def read_excerpts(
 
 
 def _merge_ranges(ranges: Iterable[LineRange]) -> list[LineRange]:
-    """Return the ranges in order, merging those that overlap or are close. Without ranges, return the whole file."""
+    """Return the ranges in order. Ranges that overlap or are close are merged. Without ranges, return one for the whole
+    file."""
     merged: list[LineRange] = []
     for first, last in sorted(ranges) or [(1, END)]:
         if merged and first <= merged[-1][1] + MERGE_DISTANCE + 1:

@@ -1,4 +1,4 @@
-"""Determines what git ignores in a folder, from all of git's rule files, with git's precedence.
+"""Determines what git ignores in a folder. Reads all rules files of git, with git's precedence.
 
 Files are read through descriptors and within limits; git is not run. If a rules file cannot be read, everything below
 its folder is ignored.
@@ -61,7 +61,7 @@ class IgnoreRules:
         self._others = tuple(rule for rule in self._rules if lasts[rule] is None)
 
     def verdict(self, parts: Sequence[str], is_folder: bool, check: DeadlineCheck) -> bool | None:
-        """Whether a path, given relative to the rules' folder, is ignored. None if no rule matches the path."""
+        """Whether the rules ignore a path, which is relative to their folder. None if no rule matches the path."""
         base_name = parts[-1]
         for rule in self._rules if base_name in self._names or base_name.endswith(self._endings) else self._others:
             if rule.is_folder_only and not is_folder:
@@ -91,7 +91,7 @@ def parse_rules(content: bytes) -> IgnoreRules:
 
 
 class RuleLayer(NamedTuple):
-    """The rules of one file, and `start`, the number of path parts before their folder. If the rules cannot be used,
+    """The rules of one file. `start` is the number of path parts before the file's folder. If the rules cannot be used,
     `reason` says why."""
 
     rules: IgnoreRules | None
@@ -110,8 +110,7 @@ class GitIgnore:
         self._base = self._add_layers(layers, ())
 
     def ignore_reason(self, parts: tuple[str, ...], is_folder: bool) -> str:
-        """Return why git ignores a path, or an empty text if it does not. The path's parent folder must not be
-        ignored."""
+        """Return why git ignores a path; empty if it does not. The path's parent folder must not be ignored."""
         full_path = (*self._prefix, *map(_encode_name, parts))
         for layer in reversed(self._layers_for(parts[:-1])):
             self._check()
@@ -166,7 +165,7 @@ def _load_layers(start: int, read: Callable[..., list[bytes]], *arguments: objec
 
 
 def _read_gitignore(tree: ConfinedFolder, folder: str = "") -> list[bytes]:
-    """Return the content of a folder's `.gitignore` file, if any. If the file is a link, it is ignored, as in git.
+    """Return the content of a folder's `.gitignore` file, if any. Like git, ignores a `.gitignore` that is a link.
 
     Raises UnreadableRules.
     """
@@ -200,15 +199,15 @@ def _parse_rule(line: str) -> IgnoreRule:
 
 
 def _literal_ending(text: str) -> str | None:
-    """Return the name with which paths that match the rule must end, or `*` and the end of that name. None if the rule
-    is more complex."""
+    """Return the last part of a rule if it is a plain name, or `*` before the end of a name, such as `*.log`. None for
+    other rules."""
     last = text.rpartition("/")[2]
     is_simple = not any(sign in last[last.startswith("*") :] for sign in "*?\\") and "[" not in text
     return last if is_simple and not _INNER_DOUBLE_STAR.search(text) else None
 
 
 def _encode_name(part: str) -> str:
-    """Return a name in a form in which it is compared byte by byte, as git does."""
+    """Return a name with one character for each byte, because git compares bytes."""
     return _fold_case(part if part.isascii() else os.fsencode(part).decode("latin-1"))
 
 
@@ -241,8 +240,8 @@ def repository_rules(top: Path) -> list[bytes]:
 
 
 def user_rules() -> list[bytes]:
-    """Return the user's ignore rules for all repositories, which are in the file that `core.excludesFile` names, or in
-    `git/ignore` in the config folder."""
+    """Return the user's ignore rules for all repositories. They are in the file named by `core.excludesFile`, or by
+    default in `git/ignore` in the config folder."""
     config = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "git"
     files = [Path("/etc/gitconfig"), config / "config", Path.home() / ".gitconfig"]
     if "GIT_CONFIG_GLOBAL" in os.environ:
@@ -279,10 +278,9 @@ def _read_content(path: Path) -> bytes | None:
 
 
 def _excludes_files(path: Path, read: set[Path] | None = None) -> list[str]:
-    """Return the values of `core.excludesFile` in a git settings file and the files that it includes. The last value
-    applies.
+    """Return the values of `core.excludesFile` in a git settings file and in included files. The last value applies.
 
-    Conditional includes, and files that were already read, are skipped.
+    Conditional includes, and files in `read`, are skipped.
     """
     read = set() if read is None else read
     if path in read or len(read) > MAX_INCLUDES:

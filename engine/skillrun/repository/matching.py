@@ -1,5 +1,5 @@
-"""Parses glob patterns and finds the files that match them. Files are found through descriptors, so that links cannot
-lead outside."""
+"""Parses glob patterns and finds the files that match them. Files are found through descriptors, so links cannot lead
+outside."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from skillrun.repository.wildcards import InvalidPattern
 from skillrun.scoring.patterns import MAX_PATTERN
 from skillrun.types.schemas import quote_value
 
-MAX_CHOICES: Final = 100  # patterns to which one pattern with `{a,b}` may expand
+MAX_CHOICES: Final = 100  # number of patterns after expanding `{a,b}`
 ANY_FOLDERS: Final = "**"  # as a whole part: any number of folders
 DEEPEST: Final = 100  # levels of nested folders that are searched
 
@@ -49,7 +49,7 @@ def parse_glob(pattern: str) -> IgnoreRules:
 
 
 class SearchableFolder(Protocol):
-    """An open folder, or anything else that holds files by name."""
+    """Anything that holds files by name, such as an open folder."""
 
     path: Path
 

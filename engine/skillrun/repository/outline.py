@@ -1,5 +1,5 @@
-"""The tool Outline: the definitions or headings of a file or of the files in a folder, with their lines, in as much
-detail as fits. Code gets the most detail."""
+"""The tool Outline. It lists the definitions or headings of a file, or of all files in a folder, with line numbers. It
+shows as much detail as fits, and the most for code."""
 
 from __future__ import annotations
 
@@ -109,8 +109,8 @@ def build_outline(finder: DefinitionFinder, name: str, content: bytes) -> FileOu
 
 
 def render_outline_below(name: str, content: bytes, line: int, deadline: float, budget: OutputBudget) -> list[str]:
-    """Return the definitions from the given line on, or only the top-level ones if not all of them fit. If the outline
-    fails, return a note that says why."""
+    """Return the definitions from `line` on, or only those at the top level if not all fit. If the outline fails,
+    return a note with the reason."""
     try:
         with open_finder(deadline) as finder:
             file = build_outline(finder, name, content)
@@ -126,7 +126,7 @@ def render_outline_below(name: str, content: bytes, line: int, deadline: float, 
 
 
 def format_definition(definition: Definition, text: str = "") -> str:
-    """Return a line with the lines of the definition, and its header or another text."""
+    """Return one line: the definition's line numbers, then `text` or, if it is empty, the definition's header."""
     last = f"-{definition.last}" if definition.last > definition.first else ""
     return f"{'  ' * definition.depth}{definition.first}{last} {text or definition.header}"
 
@@ -136,8 +136,8 @@ def _format_short(definition: Definition) -> str:
 
 
 def enclosing_definitions(definitions: Sequence[Definition], line: int) -> str:
-    """Return, outermost first, the definitions that contain a line, with the lines of the innermost. Empty if there are
-    none."""
+    """Return the line numbers of the innermost definition that contains `line`, and the names of all definitions that
+    contain it, outermost first. Empty if no definition contains it."""
     enclosing = [definition for definition in definitions if definition.first <= line <= definition.last]
     names = " > ".join(definition.name for definition in enclosing)
     return f"{enclosing[-1].first}-{enclosing[-1].last} {names}" if enclosing else ""

@@ -1,7 +1,4 @@
-"""The error for refused paths, the check of run names, and the check of a file's owner.
-
-Some file systems choose the owner of files themselves.
-"""
+"""The error for refused paths, the check of run names, and the check of a file's owner."""
 
 from __future__ import annotations
 
@@ -30,7 +27,7 @@ def require_slug(name: str) -> str:
         return name
     raise UsageError(
         f"{quote_value(name)} is not a valid name",
-        "Use lower-case letters, digits and `-`, at most 64, not starting with `-`: `my-feature`.",
+        "Use at most 64 lower-case letters, digits and `-`, and do not start with `-`: `my-feature`.",
     )
 
 

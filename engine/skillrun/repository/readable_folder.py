@@ -1,7 +1,7 @@
 """A folder as models may read it: opened once, searched within limits, and without withheld files.
 
-These are withheld: git's own folder, the records of runs, files whose names suggest secrets, and files that git
-ignores. The name that is checked is the real name of the opened file, with all links resolved.
+Withheld files are git's own folder, the records of runs, files whose names suggest secrets, and files that git ignores.
+The name that is checked is the real name of the opened file, with all links resolved.
 """
 
 from __future__ import annotations
@@ -38,8 +38,7 @@ class PathWithheld(SkillrunError):
 class ReadableFolder:
     """A folder without the files that match `secrets` and, by default, without the files that git ignores.
 
-    All operations together may take about `SECONDS`, counted from the folder's creation; after that they raise
-    TimeoutError.
+    Operations raise TimeoutError about `SECONDS` after this object was created.
     """
 
     def __init__(self, tree: ConfinedFolder, secrets: tuple[str, ...] = (), *, use_gitignore: bool = True) -> None:
@@ -56,8 +55,9 @@ class ReadableFolder:
 
     @contextmanager
     def open_path(self, name: str, *, allow_ignored: bool = False, is_checked: bool = False) -> Iterator[OpenPath]:
-        """Open the file or folder with this name. With `allow_ignored`, git may ignore it. With `is_checked`, the name
-        comes from `files` and is not checked again. Raises PathWithheld, PathRefused and OSError."""
+        """Open the file or folder with this name. With `allow_ignored`, a file that git ignores can be opened. With
+        `is_checked`, the name must come from `files`, and is not checked again. Raises PathWithheld, PathRefused and
+        OSError."""
         try:
             with self.tree.open_path(name) as opened:
                 if not is_checked or opened.name != name:
@@ -72,8 +72,8 @@ class ReadableFolder:
             raise
 
     def files(self, start: str = ".", pattern: Wildcard | None = None, *, include_runs: bool = False) -> Iterator[str]:
-        """Yield the names of at most MAX_FILES files below a folder that match `pattern`. The files in a folder come
-        before those in its subfolders.
+        """Yield the names of the files below `start` that match `pattern`, at most MAX_FILES. The files in a folder
+        come before the files in its subfolders.
 
         Links to files are included; links to folders are not followed. Run folders are skipped unless `include_runs`.
         """
@@ -138,8 +138,7 @@ class ReadableFolder:
                 raise PathWithheld(f"{quote_value(name)} is withheld: {reason}")
 
     def _withheld_reason(self, parts: Parts, is_folder: bool, *, allow_ignored: bool = False) -> str:
-        """Return why a file or folder is withheld, or an empty text if it is not. Its parent folder must not be
-        withheld."""
+        """Return why a file or folder is withheld; empty if it is not. Its parent folder must not be withheld."""
         self.check_deadline()
         normalized = tuple(map(_normalize_name, parts))
         if normalized[-1] in ALWAYS_WITHHELD:

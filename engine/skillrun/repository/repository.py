@@ -1,4 +1,4 @@
-"""Runs the tools that roles can list: the built-in ones, and those of installed packages.
+"""Runs the tools that roles can list: built-in tools, and tools of installed packages.
 
 The built-in tools read one folder, which they can neither leave nor change. Their results are limited in size and
 deterministic. Errors are returned to the model as text that starts with `error:`. The functions of the tools are in
@@ -28,7 +28,7 @@ from skillrun.types.schemas import Shape, quote_value
 
 MAX_ARGUMENTS: Final = 20
 MAX_NUMBER: Final = 1_000_000_000
-MAX_TOKENS: Final = MAX_RESULT // 3  # of the result of a package's tool
+MAX_TOKENS: Final = MAX_RESULT // 3  # limit for the result of a package's tool
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Tool:
     an error to the model. The arguments match `parameters`, a JSON Schema.
 
     If `effect` is `executes`, a call is journaled before it runs, is refused in a dry run, and is not repeated after a
-    crash. A tool that `needs_repository` is offered only by workflows with a `repository`.
+    crash. A tool that `needs_repository` is offered only in workflows with a `repository`.
     """
 
     description: str
@@ -88,7 +88,7 @@ _PARAMETER: Final = re.compile(r"- `(\w+)`: (.*)")
 
 
 class Repository:
-    """Runs tools; `open_folder` opens the folder that they may read, for each tool call."""
+    """Runs tools. For each tool call, `open_folder` opens the folder that the tool may read."""
 
     def __init__(self, open_folder: Callable[[], ReadableFolder]) -> None:
         self._open_folder = open_folder
@@ -129,8 +129,8 @@ def load_tool(name: str) -> Tool:
 
 
 def _argument_error(arguments: Mapping[str, Any]) -> str:
-    """Return an error if there are too many arguments, or if one is too large or has the wrong type; empty if they are
-    valid. Arguments are not used before this check."""
+    """Return an error if there are too many arguments, or if one of them is too large or has the wrong type. Empty if
+    all are valid. Arguments are not used before this check."""
     if len(arguments) > MAX_ARGUMENTS:
         return f"{len(arguments)} arguments are too many"
     for name, value in arguments.items():

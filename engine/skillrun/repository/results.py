@@ -52,11 +52,11 @@ class OutputBudget:
         return OutputBudget(characters, self.tokens)
 
     def minus(self, characters: int) -> OutputBudget:
-        """Return the budget with this number of characters reserved."""
+        """Return a budget reduced by this number of characters."""
         return OutputBudget(max(0, self.characters - characters), max(0, self.tokens - characters // 3))
 
     def subtract_lines(self, lines: Sequence[str]) -> OutputBudget:
-        """Return a budget reduced by the tokens of these lines. The number of characters stays."""
+        """Return a budget reduced by the tokens of these lines. The number of characters does not change."""
         return OutputBudget(self.characters, max(0, self.tokens - sum(estimate_tokens(line) + 1 for line in lines)))
 
     def take_lines(self, lines: Sequence[str]) -> list[str]:
@@ -90,8 +90,8 @@ def read_text(folder: ReadableFolder, name: str, *, is_checked: bool = False) ->
 
 
 def read_listed_text(folder: ReadableFolder, name: str) -> tuple[bytes | None, str]:
-    """Return the content of a text file that `files` yields. If it has none to show, return None, and the reason unless
-    the file is binary or cannot be read. Raises TimeoutError."""
+    """Return the content of a text file that `files` yields. If the content cannot be shown, return None and the
+    reason. The reason is empty if the file is binary or cannot be opened. Raises TimeoutError."""
     try:
         return read_text(folder, name, is_checked=True), ""
     except TimeoutError:
@@ -114,7 +114,7 @@ def split_lines(content: bytes) -> list[str]:
 
 
 def count_lines(content: bytes) -> int:
-    """Return the number of lines, including a last line that has no line end."""
+    """Return the number of lines, including a last line without a line break."""
     return content.count(b"\n") + (not content.endswith(b"\n") and content != b"")
 
 
@@ -133,7 +133,7 @@ def count_noun(number: int, noun: str) -> str:
 
 
 def format_result(lines: list[str], budget: OutputBudget, remark: str, empty_message: str) -> str:
-    """Return the lines that fit, a note about how many more there are, and the remark."""
+    """Return the lines that fit, a note with the number of omitted lines, and the remark."""
     kept = budget.take_lines(lines)
     rest = f"(and {len(lines) - len(kept)} more)" if len(kept) < len(lines) else ""
     return "\n".join(line for line in (*kept, rest, remark) if line) or empty_message

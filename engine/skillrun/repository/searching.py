@@ -1,7 +1,7 @@
 """The tool Grep. It returns the lines that match a pattern, most relevant files first, and a note about omitted hits.
 
-If not all hits fit, every file has a share: it shows its first hits and the number of its other hits. The note names
-the files with the most omitted hits.
+If not all hits fit, each file shows only its first hits and the number of its other hits. The note names the files with
+the most omitted hits.
 """
 
 from __future__ import annotations
@@ -89,8 +89,8 @@ def grep(folder: ReadableFolder, budget: OutputBudget, pattern: str, path: str =
 
 
 def _files_to_search(folder: ReadableFolder, path: str, glob: str | None, remarks: list[str]) -> list[str]:
-    """Return the file, or the files below the folder. Run folders are left out, because a search would find the run's
-    own text there."""
+    """Return the file at `path`, or the files below the folder at `path`. Run folders are left out, because a search
+    would find the run's own text there."""
     with folder.open_path(path) as opened:
         start, is_folder = opened.name, opened.is_folder
     rules = parse_glob(glob) if glob else None
@@ -110,8 +110,8 @@ def _files_to_search(folder: ReadableFolder, path: str, glob: str | None, remark
 
 
 def _select_lines(hits: list[FileHits], budget: OutputBudget) -> list[str]:
-    """Return the hits that fit, as lines. Show all files with the largest shares that fit, or if none fit, the most
-    relevant files with the smallest shares."""
+    """Return the hits that fit, as lines. If possible, all files are shown, each with as many hits as fit. Otherwise
+    only the most relevant files are shown, each with few hits."""
     for shares in HITS_PER_FILE:
         lines = [line for file in hits for line in _render_hits(file, shares)]
         if sum(len(_shown_hits(file, shares)) for file in hits) <= MAX_HITS and budget.fits(lines):
@@ -146,7 +146,7 @@ def _shown_hits(hits: FileHits, shares: tuple[int, ...]) -> tuple[str, ...]:
 
 
 def _locate_hits(folder: ReadableFolder, hits: list[FileHits], remarks: list[str]) -> list[FileHits]:
-    """Return the hits. Hits in code of a supported language come with the definitions that contain them."""
+    """Return the hits. Hits in code of a supported language include the definition that contains them."""
     located = list(hits)
     try:
         with open_finder(folder.deadline) as finder:
@@ -171,7 +171,7 @@ def _summarize_rest(hits: list[FileHits]) -> str:
 
 
 def _limit_remarks(remarks: Iterable[str]) -> list[str]:
-    """Return the first remarks only, because each of very many files may have a remark."""
+    """Return only the first remarks, because a search may have one for each file."""
     lines = list(remarks)
     more = len(lines) - MAX_LISTED
     return lines if more <= 0 else [*lines[:MAX_LISTED], f"(and {more:,} more remarks)"]

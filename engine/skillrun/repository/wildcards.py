@@ -87,7 +87,7 @@ def compile_name(pattern: str) -> NameMatcher:
 
 
 def _positions_after(pattern_parts: Sequence[NameMatcher | None], parts: Iterable[str]) -> set[int]:
-    """Return the positions in the pattern that matching can have reached after these parts."""
+    """Return all possible positions in the pattern after these parts have been matched."""
     places = _skip_folders(pattern_parts, {0})
     for part in parts:
         known = {place: pattern_parts[place] for place in places if place < len(pattern_parts)}

@@ -17,7 +17,8 @@ from typing import Any
 
 MARKER = " […]"
 KINDS = ("risks_identified", "open_questions", "key_decisions")
-"""The kinds of records that are accumulated. Of records with equal weight and age, earlier kinds are dropped first."""
+"""The kinds of records that are accumulated. If records have equal weight and age, those of an earlier kind in this
+list are dropped first."""
 
 _LEVEL_FIELDS = {"risks_identified": "severity", "open_questions": "priority", "key_decisions": "confidence"}
 _LEVELS = ("LOW", "MEDIUM", "HIGH", "CRITICAL")
@@ -29,18 +30,20 @@ _PIECE = re.compile(rf"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[^\S\t\r\n]+|{_RUNS}|.", re.
 
 
 def estimate_tokens(text: str) -> int:
-    """Return an estimate of the number of tokens of a text. It is deterministic, and tends to be too high.
+    """Return an estimate of the number of tokens of a text. The estimate is deterministic, and tends to be too high.
 
-    The text is split into pieces as byte-pair tokenizers do before they merge pairs. Each piece has a price in tokens:
+    The text is split into pieces as byte-pair tokenizers do before they merge pairs. Each piece has a price in tokens
+    ("1 per four" is rounded up):
 
-    - a word costs 1, plus 1 per five letters from the eighth on; a word in capitals costs 1 per four letters;
+    - a word of up to 7 letters costs 1; a longer word costs 1 more per five further letters;
+    - a word in capitals costs 1 per four letters;
     - a digit, tab or carriage return costs 1;
-    - several blanks cost 1 per eight; a single blank is free, because it belongs to the next word;
-    - line breaks, and runs of one punctuation mark, cost 1 per two characters; runs of a mark that draws lines cost 1
-      per four;
-    - any other character costs 1 to 3, by its length in UTF-8 (é 1, я 1, 漢 1.5, 🙂 3).
+    - a single blank is free, because it belongs to the next word; a longer run of blanks costs 1 per eight;
+    - a run of one rule character, such as `-` or `=`, costs 1 per four;
+    - a run of line breaks, or of another punctuation mark, costs 1 per two;
+    - any other character costs 1 to 3, depending on its length in UTF-8: é 1, я 1, 漢 1.5, 🙂 3.
 
-    The ratio of the estimate to the counts of cl100k, o200k and Claude's published tokenizer is 1.0 to 1.2 for English,
+    Compared with cl100k, o200k and Claude's published tokenizer, the estimate is 1.0 to 1.2 times as high for English,
     1.1 to 1.4 for code, 1.0 to 2.5 for Chinese, Japanese and Korean, and 0.8 for base64.
     """
     return _count_tokens_cached(text) if len(text) <= _MAX_CACHED_LENGTH else _count_tokens(text)
@@ -57,10 +60,10 @@ _count_tokens_cached = lru_cache(maxsize=1024)(_count_tokens)
 
 
 def clip(text: str, n: int) -> str:
-    """Return the text, cut to at most n estimated tokens.
+    """Return the text, cut to at most `n` estimated tokens.
 
-    A longer text is cut after a line or word, and the marker ` […]` is added. The tokens of the marker count. If they
-    are more than `n`, the result is empty.
+    A longer text is cut after a line or word, and the marker ` […]` is added. The limit `n` includes the marker. If the
+    marker alone exceeds `n`, the result is empty.
     """
     if estimate_tokens(text) <= n:
         return text
@@ -80,11 +83,10 @@ def accumulate(entries: Iterable[Mapping[str, Any]], budget: int) -> dict[str, l
     """Return the decisions, open questions and risks of earlier phases that fit into `budget` tokens.
 
     `entries` are the summaries of the phases, oldest first. A record replaces an earlier record of its kind with the
-    same id. The questions and risks that the `resolves` of a decision names are removed, if they are in the summary of
-    the decision or in an earlier one.
+    same id. A question or risk is removed if the `resolves` of a decision in the same or a later summary names it.
 
-    Then records are dropped until the rest fits: those with the lowest weight first, and of equal weights the oldest
-    first. The field `dropped` of the result lists them in this order, as mappings with `kind` and `record`.
+    Then records are dropped until the rest fits, lowest weight first. Among records of equal weight, the oldest is
+    dropped first. The field `dropped` of the result lists them in this order, as mappings with `kind` and `record`.
     """
     current_records: dict[tuple[str, Any], tuple[str, Mapping[str, Any]]] = {}
     for age, entry in enumerate(entries):
@@ -141,7 +143,8 @@ def _price(piece: str) -> float:
 def _boundary(text: str, end: int) -> int:
     """Return the offset at which to cut a text that may have at most `end` characters.
 
-    This is a line end in the last fifth, or else the end of a line or word in the second half, or else `end`.
+    This is the end of a line in the last fifth. Otherwise, it is the end of a line or word in the second half, or else
+    `end`.
     """
     if end >= len(text) or text[end].isspace():
         return end
@@ -161,7 +164,7 @@ def _ids(resolves: Any) -> list[str]:
 
 
 def record_cost(record: Mapping[str, Any]) -> int:
-    """Return the estimated tokens of a record formatted as a list item: three, plus the tokens of its values."""
+    """Return the estimated tokens of a record as a list item: 3 tokens, plus the tokens of the record's values."""
     values = (
         ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value) for value in record.values()
     )

@@ -1,4 +1,4 @@
-"""Compares texts by the words that they share, to find near-duplicates, agreement of replies, and what a reply adds.
+"""Compares texts by their shared words. Finds near-duplicates, agreement of replies, and new items in a reply.
 
 Also aggregates the replies of several members: means, and the latest reply of each member.
 """
@@ -15,7 +15,7 @@ from itertools import combinations
 from math import ceil, inf
 from typing import Any, Final
 
-# In scripts that are written without spaces, each character is a word. In others, words are runs of letters and digits.
+# In scripts without spaces, each character is a word. In other scripts, a word is a run of letters and digits.
 _UNSPACED = "\u0e00-\u0eff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0002ffff"
 _WORD = re.compile(rf"[{_UNSPACED}]|(?:(?![{_UNSPACED}])[^\W_])+(?:['’](?:(?![{_UNSPACED}])[^\W_])+)*")
 
@@ -29,8 +29,8 @@ def words(text: str) -> frozenset[str]:
 def overlap(a: str, b: str) -> float:
     """Return the Jaccard similarity of two texts (Jaccard, 1901), from 0 to 1.
 
-    This is the number of words that the texts share, divided by the number of words that occur in at least one of them.
-    If neither text contains words, it is 1 for equal texts and 0 for different ones.
+    The similarity is the number of words that the texts share, divided by the number of words that occur in at least
+    one text. If neither text contains words, the similarity is 1 for equal texts and 0 for different texts.
     """
     mine, other = words(a), words(b)
     if not mine and not other:
@@ -46,14 +46,15 @@ def dedupe(
     charge: Callable[[int], None] = lambda _: None,
     max_work: float = inf,
 ) -> list[Any]:
-    """Return the items in order, without those whose text overlaps the text of a kept item by `threshold` or more.
+    """Return the items in order. An item is removed if its text overlaps the text of a kept item by `threshold` or
+    more.
 
-    If the items are records, `by` names the field with the text. If they are strings, `by` may be left out, or be the
-    threshold. An item without text is kept. `charge` is called with the amount of work before the work is done. Once
-    `max_work` is exceeded, an item is only removed if a kept item has exactly the same words.
+    If the items are records, `by` names the field with the text. If the items are strings, omit `by` or pass the
+    threshold as `by`. An item without text is kept. `charge` is called with the amount of work before the work is done.
+    Once `max_work` is exceeded, an item is removed only if a kept item has exactly the same words.
 
-    Sources: this is greedy clustering around leaders (Hartigan, 1975) with `overlap` as the similarity, and the leaders
-    are the result. Prefix filtering (Chaudhuri, Ganti and Kaushik, 2006) finds the pairs to compare.
+    Sources: the result consists of the leaders in greedy leader clustering (Hartigan, 1975), with `overlap` as the
+    similarity. Prefix filtering (Chaudhuri, Ganti and Kaushik, 2006) finds the pairs to compare.
     """
     if isinstance(by, (int, float)):
         threshold = by
@@ -73,9 +74,9 @@ def dedupe(
 class _Leaders:
     """The texts kept so far, indexed by their rarest words.
 
-    If two sets of words overlap by at least t, each shares at least the fraction t of its words with the other. So if
-    the words of both are sorted in one order, a shared word is among the first words of each, where "first" means all
-    but slightly less than the fraction t.
+    If two sets of words overlap by at least t, each shares at least the fraction t of its words with the other. Sort
+    the words of both sets in the same order, and remove slightly less than the fraction t from the end of each set. The
+    remaining words of the two sets then share a word.
     """
 
     threshold: float
@@ -88,7 +89,7 @@ class _Leaders:
     sets_by_word: dict[str, list[int]] = field(default_factory=dict)
 
     def add_if_distinct(self, text: str, mine: frozenset[str]) -> bool:
-        """Keep a text unless it is like one of the kept texts. Return whether it is kept."""
+        """Keep a text if no kept text is like it. Return whether the text is kept."""
         if self.threshold <= 0:  # any two texts are alike
             alike = bool(self.sets or self.wordless)
         elif not mine:
@@ -117,7 +118,7 @@ class _Leaders:
         self.sets.append(mine)
 
     def _candidates(self, mine: frozenset[str]) -> Iterator[frozenset[str]]:
-        """Yield the kept sets that share one of the rarest words, if their size allows an overlap by the threshold."""
+        """Yield each kept set that shares one of the rarest words and whose size allows an overlap by the threshold."""
         seen: set[int] = set()
         for word in self._rarest_words(mine):
             places = self.sets_by_word.get(word, ())
@@ -130,7 +131,8 @@ class _Leaders:
                         yield other
 
     def _rarest_words(self, mine: frozenset[str]) -> list[str]:
-        """Return the rarest words of a set: so many that each set that overlaps it by the threshold contains one."""
+        """Return the rarest words of a set. Every set that overlaps it by the threshold contains at least one of these
+        words."""
         count = len(mine) - ceil(self.threshold * len(mine) - _SLACK) + 1 if self.threshold <= 1 else 0
         return sorted(mine, key=lambda word: (self.times[word], word))[: max(0, count)]
 
@@ -153,9 +155,9 @@ def convergence(replies: Iterable[Any], settings: Mapping[str, Any]) -> dict[str
 
     The score is agreement_weight × ratio + overlap_weight × stability. The ratio is the number of agreement words,
     divided by the number of agreement and disagreement words. The stability is the mean Jaccard overlap of all pairs of
-    texts. If no such word occurs, the ratio is "N/A", and the score is the stability. The score is rounded to four
-    decimals before it is compared with the thresholds, so that score and level are consistent. The weights, words and
-    thresholds come from `settings`. Raises ValueError if one of SETTINGS is missing.
+    texts. If no agreement or disagreement word occurs, the ratio is "N/A", and the score is the stability. The score is
+    rounded to four decimals before it is compared with the thresholds, so that score and level are consistent. The
+    weights, words and thresholds come from `settings`. Raises ValueError if one of SETTINGS is missing.
 
     Source: the convergence check in the brainstorm mode of Mysti (`BrainstormManager._assessConvergence`). Unlike
     Mysti, this function counts whole words, and does not use a neutral 0.5 for texts without keywords.
@@ -261,8 +263,8 @@ def _texts(value: Any) -> Iterator[str]:
 def mean(records: Iterable[Any] | Mapping[str, Any]) -> dict[str, float]:
     """Return the arithmetic mean of each numeric field, rounded to two decimals.
 
-    A record in which the field is not a number does not count for the field; booleans are not numbers. Fields are in
-    order of first appearance. A single record counts as a list of one.
+    Records in which the field is not a number are ignored for this field. Booleans are not numbers. Fields are in order
+    of first appearance. `records` can be a single record.
     """
     values: dict[str, list[float]] = {}
     for record in [records] if isinstance(records, Mapping) else records:
@@ -277,12 +279,12 @@ def latest(*steps: Any) -> list[Mapping[str, Any]]:
     """Return the last reply of each member in several steps. Members are in order of first appearance.
 
     A later reply that failed does not replace a successful one. Each argument is a step or a list of replies; a step
-    that did not run counts as one without replies.
+    that did not run has no replies.
 
     Source: the two rounds of deliberation in Owlex. If a member is missing in the second round, Owlex uses the member's
-    reply from the first.
+    reply from the first round.
     """
-    last: dict[str, tuple[Mapping[str, Any], bool]] = {}  # keyed by member, with whether it is a successful reply
+    last: dict[str, tuple[Mapping[str, Any], bool]] = {}  # maps members to the reply and whether it is successful
     for step in steps:
         replies = step.get("replies") if isinstance(step, Mapping) else step if isinstance(step, list) else ()
         for reply in replies or ():

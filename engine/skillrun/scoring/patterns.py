@@ -18,7 +18,7 @@ TEXT_CAP: Final = 200_000
 """The number of characters of a text that are searched. The rest of the text is ignored."""
 
 MAX_PATTERN: Final = 500  # characters
-MAX_STATES: Final = 600  # of the automaton over bytes, with one for each character, class and repetition
+MAX_STATES: Final = 600  # states of the automaton over bytes: one per character, class and repetition
 MEMORY: Final = 8 << 20  # bytes for the automaton over all characters
 _SURROGATES: Final = re.compile("[\ud800-\udfff]")
 _WIDE: Final = re.compile(r"[^\x00-\xff]|\\x\{[0-9a-fA-F]{3,}\}")
@@ -28,7 +28,7 @@ _REASONS: Final = {  # explanations, keyed by the beginning of RE2's message
     "invalid escape sequence": r"back references are not supported; write `\z` for the end of a text, `\x{e9}` for é",
     "bad repetition operator": _UNSUPPORTED,
     "invalid repetition size": "a part may repeat at most 1,000 times, and nested repetitions multiply",
-    "pattern too large": "it repeats too much, or has too many classes of letters",
+    "pattern too large": "it has too many repetitions or classes of letters",
 }
 
 
@@ -110,7 +110,7 @@ def _compile(pattern: str, ignore_case: bool) -> Any:
 
 
 def _states(re2: Any, pattern: str, otherwise: int) -> int:
-    """Return the number of states of the automaton over bytes, in which a class of letters counts as one.
+    """Return the number of states of the automaton over bytes, in which a class of letters counts as one state.
 
     If the pattern is invalid over bytes, return `otherwise`.
     """
@@ -140,8 +140,8 @@ def _replace_surrogates(text: str) -> str:
 def _translate_pattern(pattern: str) -> str:
     """Return the pattern with `\\w` and `\\W` translated, so that they apply to the letters and digits of every script.
 
-    In RE2, they only apply to ASCII. Raises ValueError for `\\b` next to a letter outside ASCII and for `\\W` inside
-    brackets, which cannot be translated.
+    In RE2, `\\w` and `\\W` apply only to ASCII. Raises ValueError for `\\b` next to a letter outside ASCII and for
+    `\\W` inside brackets, which cannot be translated.
     """
     parts: list[str] = []
     in_brackets = False
@@ -152,9 +152,7 @@ def _translate_pattern(pattern: str) -> str:
             end = pattern.find("\\E", at)
             piece = pattern[at : end + 2 if end >= 0 else None]
         elif piece == "\\b" and not in_brackets and (letter := _adjacent_non_ascii(pattern, at)):
-            message = (
-                f"`\\b` next to `{letter}` is not supported, because it only knows the letters a to z, digits and `_`"
-            )
+            message = f"`\\b` next to `{letter}` is not supported; `\\b` knows only the letters a to z, digits and `_`"
             raise ValueError(f"`{pattern}`: {message}; write `(?:^|\\W)` before a word, and `(?:\\W|$)` after it")
         elif piece == "\\W" and in_brackets:
             raise ValueError(f"`{pattern}`: `\\W` is not supported inside brackets")

@@ -1,4 +1,4 @@
-"""`skillrun dev`: runs a workflow. On every save, it checks the workflow, and makes only the calls that changed."""
+"""`skillrun dev`: runs a workflow. On every save, it checks the workflow, and makes only calls with changed prompts."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from skillrun.watch.interactive import KeyboardSession
 from skillrun.watch.session import INTERRUPTED, DevOptions, DevSession, load_unless_errors
 from skillrun.watch.watch_loop import WatchLoop
 
-RERUN_HELP: Final = "Repeat this phase's calls at the start; with PHASE+, also those of later phases."
+RERUN_HELP: Final = "Repeat the calls of this phase at the start. With PHASE+, also repeat the calls of later phases."
 TO_HELP: Final = "Stop after this phase."
 ASK_ABOVE_HELP: Final = (
-    "Ask before reruns that cost more than this, in dollars and calls: `0.50,calls=10`. Without `calls=`, the number "
+    "Ask before a rerun that exceeds this limit in dollars or calls: `0.50,calls=10`. Without `calls=`, the number "
     "of calls matters only if the price is unknown."
 )
 NOTHING_RUN_YET: Final = "nothing was run yet; fix the file and save it"

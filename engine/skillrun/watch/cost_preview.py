@@ -31,7 +31,7 @@ class CostThreshold:
     price: float = DEFAULT_PRICE
     calls: float = DEFAULT_CALLS
     always_limits_calls: bool = False
-    """Whether `calls` applies even if the price is known. If not, it applies only if the price is unknown."""
+    """Whether `calls` applies even if the price is known. Otherwise, `calls` applies only if the price is unknown."""
 
     def is_exceeded_by(self, preview: CostPreview) -> bool:
         price, calls = preview.totals.price, preview.totals.calls
@@ -67,7 +67,7 @@ class CostThresholdType(click.ParamType[CostThreshold]):
 
 @dataclass(frozen=True)
 class CostPreview:
-    """The new calls that an evaluation makes in a simulation, and their total usage. Calls in progress are left out."""
+    """The new calls that a simulated evaluation makes, and their total usage. The usage excludes calls in progress."""
 
     addresses: list[str]
     totals: UsageTotals

@@ -1,7 +1,7 @@
 """Keeps the calls of a run across evaluations, and holds new calls at a gate until they are allowed.
 
-When an evaluation is cancelled, the next one takes over the calls that are in progress. If it does not need a call, the
-call's reply is recorded. Obsolete calls are cancelled.
+When an evaluation is cancelled, the next one takes over the calls that are in progress. Replies to calls that the next
+evaluation does not need are recorded. Obsolete calls are cancelled.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ def load_unless_errors(
 
 
 class DevSession:
-    """A session without keys, which prints lines.
+    """A session that prints lines and reads no keys.
 
     Handlers run in the order of their events, one at a time.
     """
@@ -102,7 +102,7 @@ class DevSession:
         self.is_lent = False
         self.events: list[dict[str, Any]] = []
         self._models: dict[str, str] = {}
-        """The model that each name stood for most recently in this session."""
+        """Maps each model name to the model that it last stood for in this session."""
         self._work: asyncio.Queue[Callable[[], Awaitable[None]]] = asyncio.Queue()
         self.began = time.monotonic()
         self._stamps: FileStamps = {}

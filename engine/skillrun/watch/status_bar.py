@@ -19,7 +19,7 @@ DIM, RESET = "\x1b[2m", "\x1b[0m"
 
 @dataclass(frozen=True)
 class StatusBar(Output):
-    """An `Output` with a status bar, which shows the first of `status_texts()` that fits.
+    """An `Output` with a status bar. The bar shows the first of `status_texts()` that fits.
 
     Lines can be held back while another program has the terminal, or until it is clear whether they are needed.
     """

@@ -43,7 +43,7 @@ from skillrun.syntax.diagnostics import indent_continuation
 from skillrun.watch.in_flight_calls import InFlightCalls
 
 SUMMARY: Final = "summary"
-"""Replaces the step in the address of a call that summarises a phase."""
+"""The last part of the address of a call that summarizes a phase. Other calls have a step's name there."""
 REPEATED_EVENTS: Final = (Wrote, Said, Tripped, WentBack)
 """Events that each evaluation prints, not only the first."""
 RoundAddress = tuple[str, int]
@@ -75,7 +75,7 @@ class Evaluation:
     round: int = 1
     """The round in which the evaluation ended."""
     is_first: bool = False
-    """Whether there is no earlier evaluation to compare with."""
+    """Whether this is the first evaluation, without an earlier one to compare with."""
 
     @property
     def has_changed(self) -> bool:
@@ -119,7 +119,7 @@ class WatchLoop:
     def __init__(self, folder: LocalRun, journal: Journal, calls: InFlightCalls) -> None:
         self.folder, self.journal, self.calls = folder, journal, calls
         self.recorder = EvaluationRecorder()
-        """Belongs to the current evaluation or, if none is running, to the last one."""
+        """The recorder of the current evaluation or, if none is running, of the last evaluation."""
         self.current_task: asyncio.Task[Evaluation] | None = None
         self._texts = artifact_texts(folder, journal)
         self._replies: dict[RoundAddress, str] = {}
@@ -193,7 +193,7 @@ def event_line(event: Event, *, is_first: bool, round_number: int) -> str:
 
 
 def change_lines(evaluation: Evaluation, *, full: bool) -> Iterator[str]:
-    """Yield the differences of artifacts and replies. Replies with the difference of an artifact are left out."""
+    """Yield the differences of artifacts and replies. A reply is left out if an artifact has the same difference."""
     for name, lines in evaluation.differences.items():
         yield f"changed: {name}{_round_suffix(evaluation.artifact_rounds.get(name, 1))}"
         yield from truncate_lines(lines, full=full)

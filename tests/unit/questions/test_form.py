@@ -357,7 +357,7 @@ def test_an_unchanged_form_is_still_waiting(tmp_path: Path) -> None:
             "17: Q1: `- .x. Somewhere` is not one of the original choices",
         ),
         (STORE, replacing("[ ] C. Nowhere", "[ ] C. Nowhere <- this"), "is not one of the original choices"),
-        (STORE, replacing("[ ] C.", "[-] C."), r"17: Q1: `\[-\]` is neither ticked nor empty"),
+        (STORE, replacing("[ ] C.", "[-] C."), r"17: Q1: the box `\[-\]` is neither ticked nor empty"),
         (STORE, replacing("Answer:", "Answer: A and B"), "`In the browser` and `On the server, per user` are chosen"),
         (STORE, replacing("Answer:", "Answer: D"), "`D` is not one of the choices"),
         (STORE, replacing("Answer:", "Answer: A. Nowhere"), "`A. Nowhere` is not one of the choices"),

@@ -1,1 +1,1 @@
-"""Checks single steps, with one function per verb that returns the type of the step's result."""
+"""Checks single steps. One function per verb checks a step and returns the type of its result."""

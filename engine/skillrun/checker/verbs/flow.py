@@ -31,7 +31,7 @@ from skillrun.types.types import (
 
 _EARLIER_PASS: Final[Facts] = frozenset({Fact(event="a pass before this one")})
 ITEM_ID: Final = "id"
-"""The field of the records in `.done` and `.failed` that identifies the item."""
+"""In the records of `.done` and `.failed`, the field that identifies the item."""
 _NUMBERS: Final = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 CheckSteps = Callable[[Scope, Iterable[Step]], None]
 
@@ -90,7 +90,7 @@ def check_goto(scope: Scope, step: Step, _: Type, value_types: Types) -> None:
         scope.lookups.add_reference(step.main.span, "phase", scope.owners.owner, target)
     if step.main is not None and target in place.workflow.phases and target not in earlier:
         message = f"`{target}` does not come before `{place.phase}`"
-        scope.report(step.main.span, "goto", message, "choose a phase that this one follows, or this phase itself")
+        scope.report(step.main.span, "goto", message, f"choose `{place.phase}` itself, or a phase that it follows")
     elif step.main is not None and target and target not in earlier:
         scope.lookups.report_unknown(step.main.span, "phase", target, sorted(earlier))
     _check_cap(scope, step, value_types.get("at_most", ANY))
@@ -147,7 +147,7 @@ def check_run(scope: Scope, step: Step, _: Type, value_types: Types) -> Type:
 
 
 def check_each(scope: Scope, step: Step, main: Type, check_steps: CheckSteps) -> Type:
-    """Return the result type: the items that succeeded with their steps' results, and the items that failed."""
+    """Return the result type: the successful items with the results of their steps, and the failed items."""
     item = (main.item or ANY).present()._replace(values=None) if main.kind == "list" else ANY
     name = identifier(step.item)
     if name in scope.names or name in map(identifier, scope.local):
@@ -196,17 +196,17 @@ def _report_shared_path(scope: Scope, path: Value, item: str) -> None:
     """Report a path that is the same for every item; `item` is a template that identifies the item."""
     written = path.template.text.value if path.template is not None else "name.md"
     stem, dot, end = written.rpartition(".")
-    hint = f"include the item in the name, such as `{f'{stem}-{item}.{end}' if dot else f'{written}-{item}'}`"
+    hint = f"include the item in the name: `{f'{stem}-{item}.{end}' if dot else f'{written}-{item}'}`"
     scope.report(path.span, "same-file", f"every item writes `{written}`", hint)
 
 
 def _check_written_files(scope: Scope, step: Step) -> None:
-    """Report a `run` of a workflow that writes a file with a fixed path, which would be the same for every item."""
+    """Report a `run` in an `each` if its workflow writes a file whose path is the same for every item."""
     checker, name = scope.checker, step.text
     program = checker.check_workflow(name) if name and not checker.is_open(name) else None
     for phase in program.phases.values() if program is not None else ():
         for path in (inner.artifact_path for inner in phase.walk()):
             if path is not None:
                 span = step.main.span if step.main is not None else step.span
-                hint = f"compute the name from an input of `{name}`"
+                hint = f"compute the path from an input of `{name}`"
                 scope.report(span, "same-file", f"`{name}` writes `{path}` for every item", hint)

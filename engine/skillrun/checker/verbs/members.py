@@ -45,7 +45,7 @@ def check_agent(scope: Scope, step: Step, main: Type, value_types: Types) -> Typ
     least, several = step.values.get("at_least"), main.kind == "list"
     filled = least is None or least.literal != 0  # whether at least one member must reply
     trailing_record = record_type(scope, step, value_types)
-    if main.kind == "any":  # the members may be a list, and then these values are lists, too
+    if main.kind == "any":  # a list of members would make these values lists, too
         data = ANY if data is not None else None
         trailing_record = ANY if trailing_record is not None else None
     fields: dict[str, Type] = {"text": TEXT}
@@ -109,7 +109,7 @@ def check_panel(scope: Scope, step: Step, main: Type, value_types: Types) -> Typ
     library = [protocol for protocol in map(scope.lookups.library.protocol, known) if protocol is not None]
     inputs |= {identifier(field.name): field for other in library for field in other.inputs}
     check_inputs(scope, step, inputs, "none of the protocols", value_types.get("with", ANY), all_of_them=False)
-    fields = dict(merge_types(outputs).fields)  # and the outputs of the protocols that the name may stand for
+    fields = dict(merge_types(outputs).fields)  # also the outputs of all other protocols that the name might mean
     for output, expression in ((key, value) for other in library for key, value in other.outputs.items()):
         known_type = fields.setdefault(identifier(output), ANY.maybe())
         if known_type.values and isinstance(expression.literal, str):
@@ -119,7 +119,7 @@ def check_panel(scope: Scope, step: Step, main: Type, value_types: Types) -> Typ
 
 
 def _check_task(scope: Scope, step: Step, protocols: list[Protocol], reading: list[str]) -> None:
-    """Report a missing section if a protocol of the panel reads `task`, and a section that no protocol reads."""
+    """Report a panel without a section if a protocol reads `task`, and a section that no protocol reads."""
     if reading and step.id is None:
         hint = "add an `id`, which names the section in the body"
         scope.report(step.span, "missing-id", f"`{step.verb}` needs an `id`", hint)
@@ -133,14 +133,14 @@ def _check_task(scope: Scope, step: Step, protocols: list[Protocol], reading: li
 
 
 def _warn_about_output_names(scope: Scope, protocols: list[Protocol]) -> None:
-    """Warn of outputs with similar names in the protocols that one panel can use."""
+    """Warn of similar output names in the protocols that a panel can use."""
     for protocol in protocols:
         others = {name: other.name for other in protocols for name in other.outputs if name not in protocol.outputs}
         for name, value in protocol.outputs.items():
             near = near_miss(name, others)
             if near and not all(name in other.outputs for other in protocols):
                 other = f"`{near}` in the protocol `{others[near]}`"
-                message = f"`{name}` is called {other}, and a panel can use either protocol"
+                message = f"the output `{name}` is called {other}, and a panel can use either protocol"
                 scope.problems.report(value.span, "near-miss", message, severity="warning")
 
 
@@ -160,7 +160,7 @@ def check_ask(scope: Scope, step: Step, main: Type, value_types: Types) -> Type:
     if step.main is not None and step.main.is_computed and step.main.template is not None:
         question = main.item if main.kind == "list" and main.item is not None else main
         if question.kind in ("number", "boolean", "list"):
-            hint = "expected text, a record with a `text`, or a list of these"
+            hint = "expected text, a record with the field `text`, or a list of texts or records"
             scope.report(step.main.span, "type", f"a question cannot be {KINDS[question.kind]}", hint)
         elif question.kind == "record" and "text" not in question.fields:
             hint = "rename the field with the question to `text`: `| pick('id', text='…')`"
@@ -186,7 +186,7 @@ def _ask_type(step: Step, main: Type, value_types: Types, choices: Type) -> Type
 
 
 def is_always_answered(step: Step, main: Type) -> bool:
-    """Whether the step always asks and also stops the run until the first question is answered."""
+    """Whether the step always asks, and the run always waits for an answer to the first question."""
     is_written = step.main is not None and bool(step.main.items or step.main.entries)
     is_one = main.unless is None and (main.kind == "text" or (main.kind == "record" and bool(main.fields)))
     is_open = not is_written and bool((main.fields or {}).keys() & {"default", "skip"})

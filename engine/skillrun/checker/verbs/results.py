@@ -24,7 +24,7 @@ _KINDS: Final[Mapping[str, tuple[str, ...]]] = {
     "mapping": ("record", "map"),
 }  # fmt: skip
 Types = Mapping[str, Type]
-"""The types of a step's values, keyed by the keys of the step."""
+"""Maps each key of a step to the type of its value."""
 
 
 def data_type(scope: Scope, step: Step) -> Type | None:
@@ -99,7 +99,7 @@ def check_kind(scope: Scope, name: str, key: Key, value: Value, type_: Type) -> 
 
 
 def check_artifact(scope: Scope, step: Step) -> None:
-    """Report an artifact whose path is outside the run's folder, or is used by the run itself."""
+    """Report an artifact if its path is outside the run's folder or used by the run itself."""
     path = step.artifact_path
     if step.artifact is None or path is None:
         return
@@ -112,7 +112,7 @@ def check_artifact(scope: Scope, step: Step) -> None:
 
 
 def check_allowed_values(scope: Scope, value: Value, type_: Type, known: Iterable[Any], what: str) -> None:
-    """Report each possible value that is not allowed, where it is written: in the step or in the config."""
+    """Report each possible value that is not in `known`, at its place in the step or in the config."""
     options = list(known)
     allowed_texts = {each for each in options if isinstance(each, str)}
     for given in type_.values or ():

@@ -42,7 +42,7 @@ def check_steps(scope: Scope, steps: Iterable[Step]) -> None:
 
 
 def _drop_stale_facts(scope: Scope, stop_facts: Facts, step: Step) -> Facts:
-    """Drop each fact known from a `stop` that mentions a name set by the step, and return the other facts."""
+    """Drop the facts in `stop_facts` that mention a name set by `step`. Return the remaining facts."""
     names = {name for inner in step.walk() for name in inner.assignments}
     stale = frozenset(each for each in stop_facts if any(mentions_name(each, name) for name in names))
     scope.known_facts -= stale
@@ -120,7 +120,7 @@ def check_material(scope: Scope, value: Value, type_: Type) -> None:
             hint = "write a fixed title, and put the template in the value"
             scope.report(value.key_spans[title], "title", "a title cannot contain a template", hint)
         if type_.kind == "record" and type_.fields[title].kind == "boolean":
-            hint = "use text, a number, a list, a record or replies; put a condition in the section"
+            hint = "use text, a number, a list, a record or replies; put the condition in the section"
             scope.report(entry.span, "type", f"`{title}` is a boolean, which cannot be used as `material`", hint)
 
 
@@ -129,7 +129,7 @@ def _event_fact(step: Step, how: str) -> Facts:
 
 
 def _merge_fallback(step: Step, result_type: Type | None, fallback: Step, fallback_type: Type | None) -> Type | None:
-    """Return the result type of a step, of which either the step itself or its `otherwise` has run."""
+    """Return the type of a result that comes from either a step or its `otherwise`."""
     if step.verb == "goto" or fallback.verb == "stop" or result_type is None:
         return result_type
     answered, failed = (_event_fact(step, how) for how in ("was answered", "failed"))

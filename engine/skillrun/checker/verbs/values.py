@@ -79,7 +79,7 @@ def check_read(scope: Scope, step: Step, _: Type, __: Types) -> Type:
         is_own = path.span.source.path.is_relative_to(library.project)
         if is_required and is_own and not library.has_project_file(name):
             # not an error, because the file may be created before the run
-            hint = "create it before a run, or add an `otherwise` that runs if it is missing"
+            hint = "create the file before a run, or add an `otherwise` for a missing file"
             message = f"the project has no file {quote_value(name)}"
             scope.problems.report(path.span, "missing-file", message, hint, "warning")
     data = data_type(scope, step)
