@@ -37,7 +37,7 @@ class CheckedPart:
 
 @dataclass(frozen=True)
 class CheckedLibrary:
-    """A library with its check results, keyed by workflow; the result for unused files has an empty key."""
+    """A library with one check result per workflow. The empty key has the result for unused files."""
 
     library: Library
     parts: Mapping[str, CheckedPart]
@@ -53,7 +53,7 @@ class CheckedLibrary:
 
 
 class CheckOutdated(Exception):
-    """The library has changed again, so this check is outdated."""
+    """The library changed during the check, so the result would be outdated."""
 
 
 def recheck(
@@ -62,7 +62,7 @@ def recheck(
     earlier: CheckedLibrary | None = None,
     is_outdated: Callable[[], bool] = lambda: False,
 ) -> CheckedLibrary:
-    """Check the library, reusing the results of the earlier check for parts that read no changed file.
+    """Check the library. Workflows that read no changed file keep their result in `earlier`.
 
     The errors are those of `check_library`. It gives some warnings only if the whole library has no errors; this
     function gives them if the workflow has none. Raises CheckOutdated as soon as `is_outdated` returns true.
