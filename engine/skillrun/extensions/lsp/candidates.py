@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from skillrun import registry
-from skillrun.definitions.definitions import SKILL_KINDS
+from skillrun.definitions.definitions import SKILL_KINDS, AgentSkill, Protocol, Workflow
 from skillrun.definitions.verbs import SUMMARY_KEYS
 from skillrun.extensions.lsp.cursor import Cursor
 from skillrun.extensions.lsp.hover import describe_type
@@ -30,6 +30,7 @@ class Completion(NamedTuple):
 
 
 Candidates = Callable[[Cursor], Iterable[Completion]]
+ENGINE_CONFIGS: Final = ("models", "skillrun", "sizes")
 
 
 def candidates(cursor: Cursor) -> list[Completion]:
@@ -49,8 +50,12 @@ def _completions(kind: str, names: Iterable[str], detail: str = "") -> Iterator[
     return (Completion(name, kind, detail) for name in names)
 
 
-def _constants(*names: str) -> Candidates:
-    return lambda _cursor: _completions("value", names)
+def _describe(
+    kind: str, names: Iterable[str], read: Callable[[str], Protocol | Workflow | AgentSkill | None]
+) -> Iterator[Completion]:
+    for name in names:
+        definition = read(name)
+        yield Completion(name, kind, definition.description if definition is not None else "")
 
 
 def _entries(data: Mapping[str, Any], part: str) -> Mapping[str, Any]:
@@ -104,19 +109,6 @@ def _members_of_config(cursor: Cursor) -> Iterator[Completion]:
 # files
 
 
-def _protocols(cursor: Cursor) -> Iterator[Completion]:
-    library = cursor.index.library
-    for name in library.names("skills/protocols"):
-        protocol = library.protocol(name)
-        yield Completion(name, "protocol", protocol.description if protocol is not None else "")
-
-
-def _workflows(cursor: Cursor) -> Iterator[Completion]:
-    for name in cursor.index.library.names("workflows"):
-        workflow = cursor.index.workflow(name)
-        yield Completion(name, "workflow", workflow.description if workflow is not None else "")
-
-
 def skills(cursor: Cursor, kind: str) -> Iterator[Completion]:
     """Yield the skill files of a kind as `area/name`, each with its description."""
     library = cursor.index.library
@@ -128,10 +120,8 @@ def skills(cursor: Cursor, kind: str) -> Iterator[Completion]:
 
 
 def _agent_skills(cursor: Cursor) -> Iterator[Completion]:
-    for name in cursor.index.library.skills():
-        skill = cursor.index.library.agent_skill(name) if "/" not in name else None
-        if skill is not None:
-            yield Completion(name, "skill", skill.description)
+    library = cursor.index.library
+    return _describe("skill", filter(library.agent_skill, library.skills()), library.agent_skill)
 
 
 def _references(cursor: Cursor) -> Iterator[Completion]:
@@ -150,12 +140,6 @@ def _shapes(cursor: Cursor) -> Iterator[Completion]:
         text = cursor.index.library.text(candidate.name)
         if text is not None and text.output is not None:
             yield candidate
-
-
-def _configs(cursor: Cursor) -> Iterator[Completion]:
-    """Yield every config except the engine's own."""
-    names = cursor.index.library.names("config")
-    return _completions("config", (name for name in names if name not in ("models", "skillrun", "sizes")))
 
 
 def artifacts(cursor: Cursor) -> Iterator[Completion]:
@@ -254,11 +238,7 @@ def _input_values(cursor: Cursor) -> Iterator[Completion]:
     if cursor.slot.within and cursor.workflow is not None:
         yield from _field_values(cursor)
     elif cursor.relative.startswith(("workflows/", "skills/")):
-        yield from _types(cursor)
-
-
-def _types(_: Cursor) -> Iterator[Completion]:
-    return _completions("value", TYPES, "a type")
+        yield from _completions("value", TYPES, "a type")
 
 
 def _seats(cursor: Cursor) -> Iterator[Completion]:
@@ -283,8 +263,10 @@ def _outputs(cursor: Cursor) -> Iterator[Completion]:
 _VALUES: Final[Mapping[str, Candidates]] = {
     "agent": members,
     "panel": members,
-    "protocol": _protocols,
-    "run.run": _workflows,
+    "protocol": lambda cursor: _describe(
+        "protocol", cursor.index.library.names("skills/protocols"), cursor.index.library.protocol
+    ),
+    "run.run": lambda cursor: _describe("workflow", cursor.index.library.names("workflows"), cursor.index.workflow),
     "goto": _goto_targets,
     "after": _phases,
     "path": _phases,
@@ -296,7 +278,9 @@ _VALUES: Final[Mapping[str, Candidates]] = {
     "output": _shapes,
     "shape": _shapes,
     "record": _shapes,
-    "config": _configs,
+    "config": lambda cursor: _completions(
+        "config", (name for name in cursor.index.library.names("config") if name not in ENGINE_CONFIGS)
+    ),
     "model": models,
     "strong": models,
     "fast": models,
@@ -308,17 +292,17 @@ _VALUES: Final[Mapping[str, Candidates]] = {
     "provider": lambda cursor: _completions("model", _entries(_models_config(cursor), "providers")),
     "tools": lambda _cursor: _completions("value", registry.names("tools")),
     "skills": _agent_skills,
-    "kind": _constants(*SKILL_KINDS),
+    "kind": lambda _cursor: _completions("value", SKILL_KINDS),
     "with": _field_values,
     "set.set": _field_values,
     "inputs": _input_values,
-    "state": _types,
-    "type": _types,
+    "state": lambda _cursor: _completions("value", TYPES, "a type"),
+    "type": lambda _cursor: _completions("value", TYPES, "a type"),
     "requires": _config_part("features"),
     "modes": _config_part("modes"),
-    "from": _constants("project"),
-    "outcome": _constants("completed", "failed", "waiting"),
-    "status": _constants("completed", "failed", "waiting"),
+    "from": lambda _cursor: _completions("value", ("project",)),
+    "outcome": lambda _cursor: _completions("value", ("completed", "failed", "waiting")),
+    "status": lambda _cursor: _completions("value", ("completed", "failed", "waiting")),
     "artifacts": artifacts,
     "": _members_of_config,
 }

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final
 
@@ -155,12 +156,12 @@ def parse_outline(text: str, codec: PositionCodec, *, markdown: bool) -> list[ty
     return [*keys, *outline.sections(start)]
 
 
+@dataclass(frozen=True)
 class _Outline:
     """Builds the symbols for the parts of a text."""
 
-    def __init__(self, text: str, codec: PositionCodec) -> None:
-        self.text = text
-        self.codec = codec
+    text: str
+    codec: PositionCodec
 
     def keys(self, mapping: Mapping, end: int, depth: int = 1) -> Iterator[types.DocumentSymbol]:
         starts = [*(entry.key.span.offset for entry in mapping.entries.values()), end]
@@ -178,8 +179,7 @@ class _Outline:
         elif isinstance(node, List):
             starts = [*(item.span.offset for item in node.items), end]
             for item, (start, after) in zip(node.items, pairwise(starts), strict=True):
-                verb = next((name for name in item.entries if name in VERBS), None) if isinstance(item, Mapping) else ""
-                if isinstance(item, Mapping) and verb:
+                if isinstance(item, Mapping) and (verb := next((name for name in item.entries if name in VERBS), "")):
                     yield self.step(item, verb, start, self.trimmed_end(start, after), depth)
 
     def step(self, node: Mapping, verb: str, start: int, end: int, depth: int) -> types.DocumentSymbol:

@@ -51,11 +51,6 @@ class CursorPosition:
         """The keys of the innermost mapping."""
         return self.mappings[-1] if self.mappings else {}
 
-    @property
-    def key(self) -> str:
-        """The last key in the path."""
-        return next((part for part in reversed(self.path) if isinstance(part, str)), "")
-
 
 def locate_cursor(text: str, offset: int, *, yaml_only: bool = False) -> CursorPosition | None:
     """Return the position at an offset; None if the offset is in a comment or on a `---` line."""
@@ -64,7 +59,16 @@ def locate_cursor(text: str, offset: int, *, yaml_only: bool = False) -> CursorP
         return None
     if offset <= end and (start or yaml_only):
         return _in_yaml(text, start, end, offset)
-    return _in_body(text, start, end, body, offset)
+    headings, _ = find_headings(text, body)
+    heading = next((heading for heading in reversed(headings) if heading.start <= offset), None)
+    _, top, _ = _locate_mark(text[start:end])
+    if heading is None:
+        return CursorPosition("body", (), text[body:offset], offset, offset, top=top)
+    name = heading.name
+    if offset < heading.text_start and "\n" not in text[heading.start : offset]:
+        place = text.find(name, heading.start) if name else offset
+        return CursorPosition("heading", (), text[place:offset], place, place + len(name), section=name, top=top)
+    return CursorPosition("body", (), text[heading.text_start : offset], offset, offset, section=name, top=top)
 
 
 def frontmatter_bounds(text: str) -> tuple[int, int, int]:
@@ -79,19 +83,6 @@ def frontmatter_bounds(text: str) -> tuple[int, int, int]:
     if closing is None:
         return opening.end(), len(text), len(text)
     return opening.end(), closing.start(), closing.end()
-
-
-def _in_body(text: str, start: int, end: int, body: int, offset: int) -> CursorPosition:
-    headings, _ = find_headings(text, body)
-    heading = next((heading for heading in reversed(headings) if heading.start <= offset), None)
-    _, top, _ = _locate_mark(text[start:end])
-    if heading is None:
-        return CursorPosition("body", (), text[body:offset], offset, offset, top=top)
-    name = heading.name
-    if offset < heading.text_start and "\n" not in text[heading.start : offset]:
-        place = text.find(name, heading.start) if name else offset
-        return CursorPosition("heading", (), text[place:offset], place, place + len(name), section=name, top=top)
-    return CursorPosition("body", (), text[heading.text_start : offset], offset, offset, section=name, top=top)
 
 
 def _in_yaml(text: str, start: int, end: int, offset: int) -> CursorPosition | None:

@@ -52,20 +52,6 @@ def serve(commands: Collection[str], crash_report: CrashReporter) -> None:
 # documents and folders
 
 
-def on_document_text(
-    server: EditorServer, params: types.DidOpenTextDocumentParams | types.DidChangeTextDocumentParams
-) -> None:
-    server.update_document(params.text_document.uri)
-
-
-def on_document_closed(server: EditorServer, params: types.DidCloseTextDocumentParams) -> None:
-    server.close_document(params.text_document.uri)
-
-
-def on_files_changed(server: EditorServer, _: object) -> None:
-    server.invalidate()
-
-
 def on_initialized(server: EditorServer, _: types.InitializedParams) -> None:
     server.set_workspace_folders()
     files = server.client_capabilities.workspace and server.client_capabilities.workspace.did_change_watched_files
@@ -73,14 +59,6 @@ def on_initialized(server: EditorServer, _: types.InitializedParams) -> None:
         options = types.DidChangeWatchedFilesRegistrationOptions([types.FileSystemWatcher(WATCHED)])
         watching = types.Registration("watching", types.WORKSPACE_DID_CHANGE_WATCHED_FILES, options)
         server.client_register_capability(types.RegistrationParams([watching]))
-
-
-def on_folders_changed(server: EditorServer, _: types.DidChangeWorkspaceFoldersParams) -> None:
-    server.set_workspace_folders()
-
-
-def on_configuration_changed(_server: EditorServer, _: types.DidChangeConfigurationParams) -> None:
-    """Ignore the message: the server has no settings."""
 
 
 def list_document_symbols(server: EditorServer, params: types.DocumentSymbolParams) -> list[types.DocumentSymbol]:
@@ -124,10 +102,10 @@ async def find_position(
 ) -> DocumentPosition | None:
     """Wait for the first check of the project, and return the position; None if the file is not in a project."""
     file = server.find_file(document.uri)
-    workspace = file.project.workspace if file is not None else None
-    text = workspace.text(file.path) if file is not None and workspace is not None else None
-    if file is None or workspace is None or text is None:
+    text = file.project.workspace.text(file.path) if file is not None else None
+    if file is None or text is None:
         return None
+    workspace = file.project.workspace
     for _ in range(int(FIRST_CHECK / POLL_SECONDS)):
         if workspace.checked is not None:
             break
@@ -264,13 +242,13 @@ def _build_workspace_edit(server: EditorServer, workspace: Workspace, renaming: 
 
 _HANDLERS: Final[Mapping[str, Callable[..., Any]]] = {
     types.INITIALIZED: on_initialized,
-    types.TEXT_DOCUMENT_DID_OPEN: on_document_text,
-    types.TEXT_DOCUMENT_DID_CHANGE: on_document_text,
-    types.TEXT_DOCUMENT_DID_SAVE: on_files_changed,
-    types.TEXT_DOCUMENT_DID_CLOSE: on_document_closed,
-    types.WORKSPACE_DID_CHANGE_WORKSPACE_FOLDERS: on_folders_changed,
-    types.WORKSPACE_DID_CHANGE_WATCHED_FILES: on_files_changed,
-    types.WORKSPACE_DID_CHANGE_CONFIGURATION: on_configuration_changed,
+    types.TEXT_DOCUMENT_DID_OPEN: lambda server, params: server.update_document(params.text_document.uri),
+    types.TEXT_DOCUMENT_DID_CHANGE: lambda server, params: server.update_document(params.text_document.uri),
+    types.TEXT_DOCUMENT_DID_SAVE: lambda server, _: server.invalidate(),
+    types.TEXT_DOCUMENT_DID_CLOSE: lambda server, params: server.close_document(params.text_document.uri),
+    types.WORKSPACE_DID_CHANGE_WORKSPACE_FOLDERS: lambda server, _: server.set_workspace_folders(),
+    types.WORKSPACE_DID_CHANGE_WATCHED_FILES: lambda server, _: server.invalidate(),
+    types.WORKSPACE_DID_CHANGE_CONFIGURATION: lambda _server, _: None,  # the server has no settings
     types.TEXT_DOCUMENT_DOCUMENT_SYMBOL: list_document_symbols,
     types.TEXT_DOCUMENT_CODE_ACTION: list_quick_fixes,
     types.TEXT_DOCUMENT_COMPLETION: list_completions,

@@ -114,9 +114,19 @@ def _describe_symbol(index: SymbolIndex, symbol: Symbol, *, has_type: bool) -> s
         case "local" if not has_type:
             return _describe_local(index, symbol)
         case "role" | "variant":
-            return _describe_role(index, symbol)
+            role = index.library.role(symbol.path.removeprefix("roles/").removesuffix(".md"))
+            if role is None:
+                return ""
+            if symbol.kind == "variant":
+                return f"**{role.name}:{symbol.name}** – {role.variants.get(symbol.name, '')}"
+            variants = "".join(f"\n- `{variant}`: {lens}" for variant, lens in role.variants.items())
+            return f"**{role.name}** – {role.description}\n\nmodel `{role.model}`{variants}"
         case "phase":
-            return _describe_phase(index, symbol)
+            use = next((use for use in index.phase_uses(symbol.path) if identifier(use.name) == symbol.name), None)
+            phase = index.library.phase(use.skill) if use is not None else None
+            outputs = ", ".join(f"`{name}`" for name in phase.outputs) if phase is not None else ""
+            text = f"**{use.name}** – {phase.description}" if use is not None and phase is not None else ""
+            return f"{text}\n\noutputs {outputs}" if outputs else text
         case "key":
             return _describe_config_key(index, symbol)
         case "protocol" | "workflow" | "file" | "skill":
@@ -127,26 +137,6 @@ def _describe_symbol(index: SymbolIndex, symbol: Symbol, *, has_type: bool) -> s
             seats = ", ".join(f"`{seat}`" for seat in protocol.seats.names) if protocol is not None else ""
             return f"{text}\n\nseats {seats}" if seats else text
     return ""
-
-
-def _describe_role(index: SymbolIndex, symbol: Symbol) -> str:
-    role = index.library.role(symbol.path.removeprefix("roles/").removesuffix(".md"))
-    if role is None:
-        return ""
-    if symbol.kind == "variant":
-        return f"**{role.name}:{symbol.name}** – {role.variants.get(symbol.name, '')}"
-    variants = "".join(f"\n- `{variant}`: {lens}" for variant, lens in role.variants.items())
-    return f"**{role.name}** – {role.description}\n\nmodel `{role.model}`{variants}"
-
-
-def _describe_phase(index: SymbolIndex, symbol: Symbol) -> str:
-    use = next((use for use in index.phase_uses(symbol.path) if identifier(use.name) == symbol.name), None)
-    phase = index.library.phase(use.skill) if use is not None else None
-    if use is None or phase is None:
-        return ""
-    outputs = ", ".join(f"`{name}`" for name in phase.outputs)
-    text = f"**{use.name}** – {phase.description}"
-    return f"{text}\n\noutputs {outputs}" if outputs else text
 
 
 def _find_field(index: SymbolIndex, symbol: Symbol) -> Field | None:

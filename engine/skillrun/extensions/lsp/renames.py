@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from skillrun.definitions.reader import RESERVED_NAMES
 from skillrun.extensions.lsp.references import declaration_ranges, find_references, list_declarations, symbols_at
 from skillrun.extensions.lsp.slots import slot_at
-from skillrun.extensions.lsp.symbol_index import SymbolIndex, TextRange
+from skillrun.extensions.lsp.symbol_index import SymbolIndex
 from skillrun.library.symbols import Symbol, SymbolReference
 from skillrun.syntax.diagnostics import SkillrunError
 from skillrun.syntax.source import Mapping, Scalar
@@ -48,8 +48,8 @@ class RenameRefused(SkillrunError):
 class RenameEdit:
     """The replacements in each file, keyed by start and end offset, and the files to move."""
 
-    edits: dict[Path, dict[tuple[int, int], str]] = field(default_factory=dict)
-    files: tuple[tuple[Path, Path], ...] = ()
+    edits: dict[Path, dict[tuple[int, int], str]]
+    files: tuple[tuple[Path, Path], ...]
 
 
 def resolve_rename_target(index: SymbolIndex, path: Path, relative: str, text: str, offset: int) -> SymbolReference:
@@ -103,7 +103,14 @@ def rename(index: SymbolIndex, path: Path, relative: str, text: str, offset: int
     old = next((each.text for each in declarations if each.symbol == symbol), reference.text)
     edits: dict[Path, dict[tuple[int, int], str]] = {}
     for place in find_references(index, symbol):
-        edits.setdefault(place.path, {})[place.start, place.end] = _format_name(index, place, old, name)
+        file = index.files.get(place.path)
+        content = file.source.text if file is not None else place.path.read_text(encoding="utf-8")
+        # in expressions, but not in quotes, `-` becomes `_`
+        inside = file is not None and any(scope.start <= place.start < scope.end for scope in file.scopes)
+        is_expression = inside and content[place.start - 1 : place.start] not in ("'", '"')
+        has_other_spelling = content[place.start : place.end] != old
+        new = identifier(name) if is_expression or has_other_spelling else name
+        edits.setdefault(place.path, {})[place.start, place.end] = new
     front = index.front(symbol.path) if symbol.kind == "role" else None
     role_name = front.get("name") if front is not None else None
     if isinstance(role_name, Scalar) and role_name.text is not None:
@@ -126,22 +133,12 @@ def _check_name(symbol: Symbol, name: str, declarations: Iterable[SymbolReferenc
         raise RenameRefused(f"the {what} `{name}` already exists", "choose another name")
 
 
-def _format_name(index: SymbolIndex, place: TextRange, old: str, name: str) -> str:
-    """Return the new name as a reference must spell it. In expressions, but not in quotes, `-` becomes `_`."""
-    file = index.files.get(place.path)
-    text = file.source.text if file is not None else place.path.read_text(encoding="utf-8")
-    if text[place.start : place.end] != old:
-        return identifier(name)
-    inside = file is not None and any(scope.start <= place.start < scope.end for scope in file.scopes)
-    return identifier(name) if inside and text[place.start - 1 : place.start] not in ("'", '"') else name
-
-
 def _file_renames(index: SymbolIndex, symbol: Symbol, old: str, name: str) -> tuple[tuple[Path, Path], ...]:
     """Return the file to move, as old and new path; empty if no file moves.
 
     Raises RenameRefused if the new path exists, or if the file is not in the project.
     """
-    library_path, new = symbol.path, ""
+    library_path = symbol.path
     if symbol.kind in ("role", "protocol"):
         new = f"{library_path.rpartition('/')[0]}/{name}.md"
     elif symbol.kind == "phase":
@@ -152,7 +149,7 @@ def _file_renames(index: SymbolIndex, symbol: Symbol, old: str, name: str) -> tu
             return ()
         folder = f"skills/{library_path.removeprefix('workflows/').removesuffix('.md')}"
         library_path, new = f"{folder}/{old}.md", f"{folder}/{name}.md"
-    if not new:
+    else:
         return ()
     library = index.library
     if library.locate(new) is not None:
