@@ -17,7 +17,7 @@ from skillrun.library.library import Library
 from skillrun.library.roots import Root, package_library
 from skillrun.syntax.source import Mapping, to_plain
 from skillrun.templates.filters import TESTS
-from skillrun.templates.vocabulary import BUILTINS
+from skillrun.templates.vocabulary import BUILTINS, manual_row
 
 DOCS: Final = Path(__file__).parents[1] / "docs"
 _LINK: Final = re.compile(r"\[([^\]\n]+)\]\((?:#|[\w./-]+\.(?:md|yaml)|decisions/)[^)\s]*\)")
@@ -43,7 +43,7 @@ def verbs() -> str:
 
 def expressions() -> str:
     """The names, filters, functions and tests of templates."""
-    own = [builtin.manual_row.strip("| ").split(" | ") for builtin in BUILTINS.values() if not builtin.group]
+    own = [manual_row(name).strip("| ").split(" | ") for name, builtin in BUILTINS.items() if not builtin.group]
     groups: dict[str, list[str]] = {}
     for name, builtin in BUILTINS.items():
         if builtin.group:

@@ -47,8 +47,7 @@ class Builtin:
     argument with regular expressions. The value before the `|` is at position 0. `name_argument` is set if an argument
     names a filter or a test: it says which of the two, and the position of the argument after the `|`.
 
-    The manual has a row for each of the project's own built-ins, made from `usages` and `description`. It lists
-    Jinja's filters by `group`.
+    The manual lists Jinja's filters by `group`. MANUAL has a row for each of the project's own built-ins.
     """
 
     function: Callable[..., Any]
@@ -59,19 +58,11 @@ class Builtin:
     pattern_argument: int | None = None
     name_argument: tuple[Literal["filter", "test"], int] | None = None
     needs_run: bool = False
-    usages: tuple[str, ...] = ()
-    description: str = ""
     group: str = ""
 
     def infer_result(self, context: InferenceContext, node: nodes.Call | nodes.Filter, types: list[Type]) -> Type:
         """Return the result type for arguments of these types."""
         return self.result_type if isinstance(self.result_type, Type) else self.result_type(context, node, types)
-
-    @property
-    def manual_row(self) -> str:
-        """The row of this built-in in the manual's table of project built-ins."""
-        cells = (", ".join(f"`{form}`" for form in self.usages), self.use, self.description)
-        return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
 
 
 def apply(name: str, /, *arguments: Any, **options: Any) -> Any:
@@ -125,70 +116,17 @@ def _passes_test(value: Any, test: str, *arguments: Any) -> bool:
 
 
 BUILTINS: Final[Mapping[str, Builtin]] = {
-    "range": Builtin(
-        functions.number_range,
-        ANY,
-        use="function",
-        number_arguments=(0, 1, 2),
-        usages=("range(n)", "range(start, stop, step)"),
-        description="a list of numbers",
-    ),
-    "clip": Builtin(
-        functions.clip,
-        return_types.text_result,
-        use="both",
-        number_arguments=(1, "n"),
-        usages=("clip(n)",),
-        description="the text, cut to at most n tokens, ending in ` […]`",
-    ),
-    "convergence": Builtin(
-        functions.convergence,
-        return_types.CONVERGENCE.maybe(),
-        use="both",
-        usages=("convergence(settings)",),
-        description=(
-            "how far replies agree: `score`, `ratio`, `stability`, `level` (high, medium, low), and the number of "
-            "words of agreement (`agree`) and disagreement (`disagree`); absent for fewer than two replies"
-        ),
-    ),
+    "range": Builtin(functions.number_range, ANY, use="function", number_arguments=(0, 1, 2)),
+    "clip": Builtin(functions.clip, return_types.text_result, use="both", number_arguments=(1, "n")),
+    "convergence": Builtin(functions.convergence, return_types.CONVERGENCE.maybe(), use="both"),
     "dedupe": Builtin(
-        functions.dedupe,
-        return_types.fewer_items,
-        use="both",
-        accepts="a list",
-        number_arguments=(2, "threshold"),
-        usages=("dedupe(field, threshold)",),
-        description=(
-            "the items without those that nearly repeat an earlier one (threshold 0.6); in very long lists, the "
-            "last items are only removed if they have exactly the same words"
-        ),
+        functions.dedupe, return_types.fewer_items, use="both", accepts="a list", number_arguments=(2, "threshold")
     ),
-    "hits": Builtin(
-        functions.hits,
-        list_of(TEXT),
-        use="both",
-        accepts="a text",
-        pattern_argument=1,
-        usages=("hits(patterns)",),
-        description="the distinct [hits](#patterns) of the regular expressions in a text; case is ignored",
-    ),
+    "hits": Builtin(functions.hits, list_of(TEXT), use="both", accepts="a text", pattern_argument=1),
     "matches": Builtin(
-        functions.matches,
-        return_types.matches_result,
-        use="both",
-        accepts="a text",
-        pattern_argument=1,
-        usages=("matches(patterns)",),
-        description="the named regular expressions that match, each with its [hits](#patterns); case is ignored",
+        functions.matches, return_types.matches_result, use="both", accepts="a text", pattern_argument=1
     ),
-    "mean": Builtin(
-        functions.mean,
-        return_types.mean_result,
-        use="both",
-        accepts="a list",
-        usages=("mean",),
-        description="the mean of each numeric field of a list of records",
-    ),
+    "mean": Builtin(functions.mean, return_types.mean_result, use="both", accepts="a list"),
     "new_in": Builtin(
         functions.new_in,
         list_of(return_types.NEWS),
@@ -196,215 +134,60 @@ BUILTINS: Final[Mapping[str, Builtin]] = {
         accepts="a list",
         number_arguments=(3, "least"),
         pattern_argument=4,
-        usages=("new_in(earlier, field, least, idle)",),
-        description=(
-            "for each reply of a list, what is new compared with the same member's reply in the list `earlier`: "
-            "`member`, `status`, `new`, the items of the list `field` with at least `least` (5) words that do not "
-            "occur in the earlier reply, and `alike`, the `overlap` of each text field with the earlier one. Words "
-            "that match the patterns `idle` do not count"
-        ),
     ),
-    "overlap": Builtin(
-        functions.overlap,
-        NUMBER,
-        use="both",
-        usages=("overlap(other)",),
-        description="the share of words that two texts have in common, 0 to 1",
-    ),
-    "section": Builtin(
-        functions.section,
-        TEXT.maybe(),
-        use="both",
-        usages=("section(heading)",),
-        description="the text under a markdown heading; absent if there is no such heading",
-    ),
-    "slug": Builtin(
-        functions.slug,
-        TEXT,
-        use="both",
-        usages=("slug",),
-        description="the text as a name of lower-case letters, digits and hyphens",
-    ),
-    "tokens": Builtin(
-        functions.tokens, NUMBER, use="both", usages=("tokens",), description="an estimate of the number of tokens"
-    ),
-    "top": Builtin(
-        functions.top,
-        return_types.top_result,
-        use="both",
-        accepts="a list",
-        number_arguments=(1, "n"),
-        usages=("top(n)",),
-        description="the first n items of a list, or pairs of a mapping",
-    ),
-    "untrusted": Builtin(
-        functions.wrap_untrusted_text,
-        return_types.text_result,
-        use="both",
-        usages=("untrusted",),
-        description=(
-            "the text between tags that it cannot close; similar tags in it are broken up. For a short text in "
-            "the middle of a section; [material](#material) is always fenced"
-        ),
-    ),
-    "amended": Builtin(
-        functions.apply_text_edits,
-        return_types.AMENDED,
-        use="both",
-        usages=("amended(changes)",),
-        description=(
-            "a text with replacements: each change has `says`, words that occur once in the text (white space "
-            "may differ), and `instead`. Returns `text`, and the changes that were `made` and `missed`"
-        ),
-    ),
-    "hits_in": Builtin(
-        hits_in,
-        return_types.records_by_kind(return_types.HIT),
-        use="both",
-        pattern_argument=1,
-        usages=("hits_in(patterns)",),
-        description="each [place](#checks-of-texts) where one of the named regular expressions matches",
-    ),
-    "ids_in": Builtin(
-        ids_in,
-        return_types.records_by_kind(return_types.ID),
-        use="both",
-        pattern_argument=1,
-        usages=("ids_in(patterns, where, to)",),
-        description="each id, with the places where it is [defined and cited](#checks-of-texts)",
-    ),
-    "links_between": Builtin(
-        links_between,
-        list_of(return_types.LINKED),
-        use="both",
-        accepts="a list",
-        usages=("links_between(document, other)",),
-        description="from the result of `ids_in`, the ids that one document defines, each with its links to the other",
-    ),
-    "numbers_in": Builtin(
-        numbers_in,
-        list_of(return_types.AMOUNT),
-        use="both",
-        usages=("numbers_in(code)",),
-        description="each [number](#checks-of-texts) with its unit",
-    ),
-    "paths_in": Builtin(
-        paths_in,
-        list_of(return_types.PATH),
-        use="both",
-        pattern_argument=1,
-        usages=("paths_in(new)",),
-        description="each [path](#checks-of-texts), and whether it is marked as new",
-    ),
-    "latest": Builtin(
-        latest,
-        return_types.latest_result,
-        use="both",
-        accepts="a list",
-        usages=("latest(a, b, …)",),
-        description="each member's last reply in several steps or lists of replies (`a.replies`)",
-    ),
+    "overlap": Builtin(functions.overlap, NUMBER, use="both"),
+    "section": Builtin(functions.section, TEXT.maybe(), use="both"),
+    "slug": Builtin(functions.slug, TEXT, use="both"),
+    "tokens": Builtin(functions.tokens, NUMBER, use="both"),
+    "top": Builtin(functions.top, return_types.top_result, use="both", accepts="a list", number_arguments=(1, "n")),
+    "untrusted": Builtin(functions.wrap_untrusted_text, return_types.text_result, use="both"),
+    "amended": Builtin(functions.apply_text_edits, return_types.AMENDED, use="both"),
+    "hits_in": Builtin(hits_in, return_types.records_by_kind(return_types.HIT), use="both", pattern_argument=1),
+    "ids_in": Builtin(ids_in, return_types.records_by_kind(return_types.ID), use="both", pattern_argument=1),
+    "links_between": Builtin(links_between, list_of(return_types.LINKED), use="both", accepts="a list"),
+    "numbers_in": Builtin(numbers_in, list_of(return_types.AMOUNT), use="both"),
+    "paths_in": Builtin(paths_in, list_of(return_types.PATH), use="both", pattern_argument=1),
+    "latest": Builtin(latest, return_types.latest_result, use="both", accepts="a list"),
     "bank": Builtin(
         lambda name, group, n=3: None,  # noqa: ARG005
         list_of(return_types.QUESTION),
         use="function",
         number_arguments=(2, "n"),
         needs_run=True,
-        usages=("bank(name, group, n)",),
-        description="the first n questions (default 3) of a group that the run has not asked",
     ),
     "members": Builtin(
         lambda role, models: None,  # noqa: ARG005
         list_of(TEXT),
         use="function",
         needs_run=True,
-        usages=("members(role, models)",),
-        description="one role on several models: `['judge@opus', 'judge@haiku']`",
     ),
     "model": Builtin(
         lambda name: None,  # noqa: ARG005
         return_types.model_result,
         use="function",
         needs_run=True,
-        usages=("model(name)",),
-        description=(
-            "the model that a name resolves to for the whole run: `name`, `id` (`provider:name`), `provider`, "
-            "`model` (as in `member`), `window`, `tools` (whether it supports them); for a list of names, a list. "
-            "`model(inputs.models) | map(attribute='id') | unique` leaves out names of the same model. A name that "
-            "no tier, role or input of the run has is resolved with the [lists](running.md#models) fetched so far"
-        ),
     ),
     "others": Builtin(
         lambda step: None,  # noqa: ARG005
         list_of(return_types.REPLY),
         use="function",
         needs_run=True,
-        usages=("others(step)",),
-        description=(
-            "the replies of the other members in that step, or in a list of replies; all replies for a reader "
-            "who is not one of the members. For `material:`"
-        ),
     ),
     "default": Builtin(filters.default, return_types.default_result, group="any"),
     "dictsort": Builtin(filters.dictsort, return_types.pairs_result, group="mappings"),
-    "flatten": Builtin(
-        filters.flatten,
-        return_types.flatten_result,
-        accepts="a list",
-        usages=("flatten",),
-        description="the concatenated lists of a list",
-    ),
+    "flatten": Builtin(filters.flatten, return_types.flatten_result, accepts="a list"),
     "groupby": Builtin(filters.groupby, ANY, accepts="a list", group="lists"),
     "indent": Builtin(filters.indent, return_types.text_result, group="texts"),
     "items": Builtin(filters.items, return_types.pairs_result, group="mappings"),
     "length": Builtin(filters.length, NUMBER, accepts="a list or text", group="lists"),
-    "lines": Builtin(
-        functions.lines,
-        list_of(TEXT),
-        usages=("lines",),
-        description=(
-            "the non-empty lines of a text, as a list: a `{% for %}` in a text block followed by `lines` creates a "
-            "list of texts"
-        ),
-    ),
-    "paragraphs": Builtin(
-        functions.paragraphs,
-        list_of(TEXT),
-        usages=("paragraphs",),
-        description="the parts of a text between empty lines, as a list; an empty line in a code fence does not split",
-    ),
-    "pick": Builtin(
-        filters.pick,
-        return_types.pick_result,
-        accepts="a list",
-        usages=("pick('a', new='b')",),
-        description="a record, or each record of a list, with only these fields; `new` is the field `b` renamed",
-    ),
-    "plus": Builtin(
-        filters.plus,
-        return_types.plus_result,
-        accepts="a list",
-        usages=("plus(name=value)",),
-        description="a record, or each record of a list, with these additional fields",
-    ),
+    "lines": Builtin(functions.lines, list_of(TEXT)),
+    "paragraphs": Builtin(functions.paragraphs, list_of(TEXT)),
+    "pick": Builtin(filters.pick, return_types.pick_result, accepts="a list"),
+    "plus": Builtin(filters.plus, return_types.plus_result, accepts="a list"),
     "replace": Builtin(filters.replace, return_types.text_result, group="texts"),
     "sort": Builtin(filters.sort, return_types.same_items, accepts="a list", group="lists"),
-    "split": Builtin(
-        functions.split,
-        list_of(TEXT),
-        usages=("split(by)",),
-        description="the non-empty parts of a text between occurrences of the text `by`, as a list",
-    ),
-    "zip": Builtin(
-        filters.zip_lists,
-        return_types.zip_result,
-        use="function",
-        usages=("zip(a=list, b=other)",),
-        description=(
-            "a record for each position of the lists, with `a` from the first and `b` from the other, up to the end "
-            "of the shortest; `zip(id=range(1, 1000), text=texts)` numbers texts"
-        ),
-    ),
+    "split": Builtin(functions.split, list_of(TEXT)),
+    "zip": Builtin(filters.zip_lists, return_types.zip_result, use="function"),
     "unique": Builtin(filters.unique, return_types.unique_result, accepts="a list", group="lists"),
     "abs": Builtin(filters.absolute, NUMBER, number_arguments=(0,), group="numbers"),
     "capitalize": Builtin(text_filter(str.capitalize), return_types.text_result, group="texts"),
@@ -465,6 +248,103 @@ BUILTINS: Final[Mapping[str, Builtin]] = {
     "wordcount": Builtin(functions.wordcount, ANY, group="texts"),
 }
 """All filters and functions, keyed by name."""
+
+MANUAL: Final[Mapping[str, str]] = {
+    "range": "`range(n)`, `range(start, stop, step)`: a list of numbers",
+    "clip": "`clip(n)`: the text, cut to at most n tokens, ending in ` […]`",
+    "convergence": (
+        "`convergence(settings)`: how far replies agree: `score`, `ratio`, `stability`, `level` (high, medium, low), "
+        "and the number of words of agreement (`agree`) and disagreement (`disagree`); absent for fewer than two "
+        "replies"
+    ),
+    "dedupe": (
+        "`dedupe(field, threshold)`: the items without those that nearly repeat an earlier one (threshold 0.6); in "
+        "very long lists, the last items are only removed if they have exactly the same words"
+    ),
+    "hits": "`hits(patterns)`: the distinct [hits](#patterns) of the regular expressions in a text; case is ignored",
+    "matches": (
+        "`matches(patterns)`: the named regular expressions that match, each with its [hits](#patterns); case is "
+        "ignored"
+    ),
+    "mean": "`mean`: the mean of each numeric field of a list of records",
+    "new_in": (
+        "`new_in(earlier, field, least, idle)`: for each reply of a list, what is new compared with the same member's"
+        " reply in the list `earlier`: `member`, `status`, `new`, the items of the list `field` with at least `least`"
+        " (5) words that do not occur in the earlier reply, and `alike`, the `overlap` of each text field with the "
+        "earlier one. Words that match the patterns `idle` do not count"
+    ),
+    "overlap": "`overlap(other)`: the share of words that two texts have in common, 0 to 1",
+    "section": "`section(heading)`: the text under a markdown heading; absent if there is no such heading",
+    "slug": "`slug`: the text as a name of lower-case letters, digits and hyphens",
+    "tokens": "`tokens`: an estimate of the number of tokens",
+    "top": "`top(n)`: the first n items of a list, or pairs of a mapping",
+    "untrusted": (
+        "`untrusted`: the text between tags that it cannot close; similar tags in it are broken up. For a short text "
+        "in the middle of a section; [material](#material) is always fenced"
+    ),
+    "amended": (
+        "`amended(changes)`: a text with replacements: each change has `says`, words that occur once in the text "
+        "(white space may differ), and `instead`. Returns `text`, and the changes that were `made` and `missed`"
+    ),
+    "hits_in": "`hits_in(patterns)`: each [place](#checks-of-texts) where one of the named regular expressions matches",
+    "ids_in": (
+        "`ids_in(patterns, where, to)`: each id, with the places where it is [defined and cited](#checks-of-texts)"
+    ),
+    "links_between": (
+        "`links_between(document, other)`: from the result of `ids_in`, the ids that one document defines, each with "
+        "its links to the other"
+    ),
+    "numbers_in": "`numbers_in(code)`: each [number](#checks-of-texts) with its unit",
+    "paths_in": "`paths_in(new)`: each [path](#checks-of-texts), and whether it is marked as new",
+    "latest": "`latest(a, b, …)`: each member's last reply in several steps or lists of replies (`a.replies`)",
+    "bank": "`bank(name, group, n)`: the first n questions (default 3) of a group that the run has not asked",
+    "members": "`members(role, models)`: one role on several models: `['judge@opus', 'judge@haiku']`",
+    "model": (
+        "`model(name)`: the model that a name resolves to for the whole run: `name`, `id` (`provider:name`), "
+        "`provider`, `model` (as in `member`), `window`, `tools` (whether it supports them); for a list of names, a "
+        "list. `model(inputs.models) | map(attribute='id') | unique` leaves out names of the same model. A name that "
+        "no tier, role or input of the run has is resolved with the [lists](running.md#models) fetched so far"
+    ),
+    "others": (
+        "`others(step)`: the replies of the other members in that step, or in a list of replies; all replies for a "
+        "reader who is not one of the members. For `material:`"
+    ),
+    "flatten": "`flatten`: the concatenated lists of a list",
+    "lines": (
+        "`lines`: the non-empty lines of a text, as a list: a `{% for %}` in a text block followed by `lines` creates"
+        " a list of texts"
+    ),
+    "paragraphs": (
+        "`paragraphs`: the parts of a text between empty lines, as a list; an empty line in a code fence does not split"
+    ),
+    "pick": (
+        "`pick('a', new='b')`: a record, or each record of a list, with only these fields; `new` is the field `b` "
+        "renamed"
+    ),
+    "plus": "`plus(name=value)`: a record, or each record of a list, with these additional fields",
+    "split": "`split(by)`: the non-empty parts of a text between occurrences of the text `by`, as a list",
+    "zip": (
+        "`zip(a=list, b=other)`: a record for each position of the lists, with `a` from the first and `b` from the "
+        "other, up to the end of the shortest; `zip(id=range(1, 1000), text=texts)` numbers texts"
+    ),
+}
+"""How each of the project's own built-ins is written, and what it returns."""
+
+
+def manual_entry(name: str) -> tuple[str, str]:
+    """Return how a built-in is written, and what it returns. For a filter of Jinja, return what it is for instead."""
+    if name not in MANUAL:
+        return f"`{name}`", f"for {BUILTINS[name].group}"
+    usages, _, description = MANUAL[name].partition(": ")
+    return usages, description
+
+
+def manual_row(name: str) -> str:
+    """Return the row of one of the project's own built-ins in the manual's table."""
+    usages, description = manual_entry(name)
+    cells = (usages, BUILTINS[name].use, description)
+    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
+
 
 FILTERS: Final = {name: builtin.function for name, builtin in BUILTINS.items() if builtin.use != "function"}
 FUNCTIONS: Final = {

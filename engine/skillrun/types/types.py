@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import Any, Final, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
-from skillrun.syntax.source import Text
+if TYPE_CHECKING:
+    from skillrun.templates.expressions import Template
 
 Names = Mapping[str, Any]
 Path = tuple[str, ...]
@@ -44,28 +45,6 @@ MAX_MERGES: Final = 200  # merges of nested types per union; a union that needs 
 NO_FIELDS: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
-class Lazy(Protocol):
-    """A text or list of values that may only be known after rendering."""
-
-    @property
-    def text(self) -> Text:
-        """The text as written."""
-        ...
-
-    @property
-    def is_constant(self) -> bool:
-        """Whether the text contains nothing to render."""
-        ...
-
-    def render(self, names: Names) -> Any:
-        """Return the rendered value."""
-        ...
-
-    def render_text(self, names: Names) -> str:
-        """Return the rendered text."""
-        ...
-
-
 class Type(NamedTuple):
     """The type of a value.
 
@@ -89,8 +68,8 @@ class Type(NamedTuple):
     bounds: tuple[float, float] | None = None
     form: Form = ""
     length: tuple[int, int] | None = None  # the minimum and maximum, in characters of a text or items of a list
-    choices: Lazy | None = None
-    about: Lazy | None = None
+    choices: Template | None = None
+    about: Template | None = None
 
     @property
     def display_name(self) -> str:

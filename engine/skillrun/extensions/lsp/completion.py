@@ -19,7 +19,7 @@ from skillrun.extensions.lsp.hover import LANGUAGE_NAMES, describe_builtin, desc
 from skillrun.extensions.lsp.symbol_index import SymbolIndex
 from skillrun.syntax.document import find_headings
 from skillrun.templates.filters import TESTS
-from skillrun.templates.vocabulary import BUILTINS, REJECTED_KINDS
+from skillrun.templates.vocabulary import BUILTINS, REJECTED_KINDS, manual_entry
 from skillrun.types.types import Type, identifier
 
 _TAGS: Final = ("if", "for", "set", "else", "elif", "endif", "endfor", "endset", "raw", "endraw")
@@ -145,7 +145,7 @@ def _names(names: Mapping[str, Type]) -> Iterator[Completion]:
     for name in names:
         if name in LANGUAGE_NAMES:
             yield Completion(name, "language", LANGUAGE_NAMES[name])
-    yield from (Completion(name, "function", BUILTINS[name].description) for name in sorted(functions))
+    yield from (Completion(name, "function", manual_entry(name)[1]) for name in sorted(functions))
 
 
 def _fields(owner: Type, *, all_names: bool = False) -> Iterator[Completion]:
@@ -159,7 +159,7 @@ def _filters(owner: Type | None) -> Iterator[Completion]:
     """Yield the filters that accept a value of the type; all filters without a type."""
     for name, builtin in BUILTINS.items():
         if builtin.use != "function" and (owner is None or owner.kind not in REJECTED_KINDS[builtin.accepts]):
-            yield Completion(name, "filter", builtin.description or f"for {builtin.group}")
+            yield Completion(name, "filter", manual_entry(name)[1])
 
 
 def _arguments(cursor: Cursor, function: str, number: int, word: str) -> Iterator[Completion]:

@@ -18,7 +18,7 @@ from skillrun.extensions.lsp.references import find_references, symbols_at, text
 from skillrun.extensions.lsp.symbol_index import SymbolIndex
 from skillrun.library.symbols import Symbol, SymbolReference
 from skillrun.templates.filters import TESTS
-from skillrun.templates.vocabulary import BUILTINS
+from skillrun.templates.vocabulary import BUILTINS, manual_entry
 from skillrun.types.fields import Field
 from skillrun.types.types import Type, identifier
 
@@ -249,6 +249,7 @@ def describe_builtin(name: str) -> str:
     builtin = BUILTINS.get(name)
     if builtin is None:
         return f"`{name}`: a test, written after `is`" if name in TESTS else ""
-    forms = ", ".join(f"`{form}`" for form in builtin.usages) or f"`{name}`"
-    line = _LINK.sub(r"\1", builtin.description) or f"from Jinja, for {builtin.group}"
-    return f"{forms}: {line}"
+    usages, description = manual_entry(name)
+    origin = "from Jinja, " if builtin.group else ""
+    line = _LINK.sub(r"\1", description)
+    return f"{usages}: {origin}{line}"
