@@ -192,7 +192,6 @@ def parse_bank(document: Document, _name: str, problems: Problems) -> Bank:
 
 
 def _lines(text: str) -> Iterator[tuple[str, int]]:
-    """Yield each line and its offset."""
     place = 0
     for line in text.split("\n"):
         yield line, place

@@ -310,7 +310,14 @@ class Reader:
             fields["otherwise"] = _inherit_id(fields["otherwise"], fields.get("id"))
         values = {name: fields.pop(name) for name in VERBS[verb].keys if isinstance(fields.get(name), Value)}
         step = Step(verb=verb, span=node.entries[verb].key.span, node=node, values=values, **fields)
-        self.check_order(step)
+        for row in step.rows:
+            if row.at_least is not None and "order" not in values:
+                self.report(row.at_least.span, "order", "`at_least` needs the decision's `order`")
+            for value in (row.then, row.at_least) if step.order else ():
+                literal = value.literal if value is not None else None
+                if value is not None and literal is not None and literal not in step.order:
+                    hint = suggest(str(literal), map(str, step.order))
+                    self.report(value.span, "order", f"`{literal}` is not in `order`", hint)
         return step
 
     def count_parts(self, node: Node, parts: int = 1) -> None:
@@ -351,18 +358,6 @@ class Reader:
                 self.report(item.span, "missing-key", "the row has no value", "add `then`")
             rows.append(row)
         return tuple(rows)
-
-    def check_order(self, step: Step) -> None:
-        """Report each value of a row that is not in the decision's `order`."""
-        order = step.order
-        for row in step.rows:
-            if row.at_least is not None and "order" not in step.values:
-                self.report(row.at_least.span, "order", "`at_least` needs the decision's `order`")
-            for value in (row.then, row.at_least):
-                literal = value.literal if value is not None and order else None
-                if value is not None and literal is not None and literal not in order:
-                    hint = suggest(str(literal), map(str, order))
-                    self.report(value.span, "order", f"`{literal}` is not in `order`", hint)
 
     # parts of files
 

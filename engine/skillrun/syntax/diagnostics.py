@@ -282,13 +282,12 @@ def indent_continuation(text: str) -> str:
     return _GAP.sub("  ", make_printable(text)).replace("\n", "\n    ")
 
 
-# Line ends, surrogates, escape sequences that end before a JSON quote or bracket, and control characters (C0 and C1,
+# Surrogates, escape sequences that end before a JSON quote or bracket, and control characters (C0 and C1,
 # but not tab and line feed) with bidirectional controls. Zero-width joiners are allowed.
-_ANY_LINE_END: Final = re.compile(r"\r\n?|[\x0b\x0c\x85\u2028\u2029]")
 _SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
 _COMPLETE_SEQUENCE: Final = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07\x1b\n\"\\]*\x07")
 _STEERING: Final = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
-# Any character matched by the four patterns above.
+# Any character matched by these three patterns or _LINE_END.
 _STRANGE: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
@@ -304,7 +303,7 @@ def sanitize(value: Plain) -> Plain:
         text: str = value
         if _SURROGATE.search(text):
             text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-        cleaned = _STEERING.sub("", _COMPLETE_SEQUENCE.sub("", _ANY_LINE_END.sub("\n", text)))
+        cleaned = _STEERING.sub("", _COMPLETE_SEQUENCE.sub("", _LINE_END.sub("\n", text)))
     elif isinstance(value, dict):
         cleaned = {sanitize(key): sanitize(part) for key, part in value.items()}
     elif isinstance(value, list | tuple):

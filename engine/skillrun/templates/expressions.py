@@ -173,14 +173,11 @@ class Template:
                 if self.expression is None:
                     return interpreter.render_text(self.tree, scope)
                 return finish(interpreter.evaluate(self.expression, scope))
-        except TemplateError as fault:
-            raise self._error_at(fault) from fault
-        except (RecursionError, MemoryError) as error:
-            raise self._error_at(TemplateError("the values are too large or too deeply nested")) from error
-
-    def _error_at(self, fault: TemplateError) -> RenderError:
-        start = 0 if self.expression is None else self.expression.lineno
-        return RenderError.at(self.text.at(start if fault.offset is None else fault.offset), fault)
+        except (TemplateError, RecursionError, MemoryError) as error:
+            too_large = TemplateError("the values are too large or too deeply nested")
+            fault = error if isinstance(error, TemplateError) else too_large
+            start = 0 if self.expression is None else self.expression.lineno
+            raise RenderError.at(self.text.at(start if fault.offset is None else fault.offset), fault) from error
 
 
 @dataclass(frozen=True)

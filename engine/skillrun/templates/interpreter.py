@@ -1,6 +1,6 @@
 """Evaluates a template's tree with plain values, without generating Python code.
 
-Only node types in the tables STATEMENTS and EXPRESSIONS can run, so these tables are the sandbox. Each step is charged
+Only node types in STATEMENTS and EXPRESSIONS can run, so these tables are the sandbox. Each step is charged
 to the render budget. A failure is a `TemplateError` with the offset of the innermost node.
 """
 
@@ -50,7 +50,7 @@ class Bindings:
 def render_text(tree: nodes.Template, bindings: Bindings) -> str:
     """Render a template to text."""
     out: list[str] = []
-    _statements(tree.body, bindings, out)
+    _execute(tree.body, bindings, out)
     return join_texts(out)
 
 
@@ -76,15 +76,35 @@ def error_offset(node: nodes.Node) -> int:
 # Statements
 
 
-def _statements(body: Iterable[nodes.Node], bindings: Bindings, out: list[str]) -> None:
+LOOP_FIELDS: Final = ("index", "index0", "revindex", "revindex0", "first", "last", "length")
+STATEMENTS: Final = (nodes.Output, nodes.If, nodes.For, nodes.Assign, nodes.AssignBlock)
+
+
+def _execute(body: Iterable[nodes.Node], bindings: Bindings, out: list[str]) -> None:
     for node in body:
         try:
-            STATEMENTS[type(node)](node, bindings, out)
+            match node:
+                case nodes.Output():
+                    _print(node, bindings, out)
+                case nodes.If():
+                    branches = (branch for branch in (node, *node.elif_) if evaluate(branch.test, bindings))
+                    branch = next(branches, None)
+                    _execute(node.else_ if branch is None else branch.body, bindings, out)
+                case nodes.For():
+                    _loop(node, bindings, out)
+                case nodes.Assign():
+                    _set(node.target, evaluate(node.node, bindings), bindings)
+                case nodes.AssignBlock():
+                    parts: list[str] = []
+                    _execute(node.body, bindings.nested_scope(), parts)
+                    bindings.block = join_texts(parts)
+                    value = bindings.block if node.filter is None else evaluate(node.filter, bindings)
+                    _set(node.target, value, bindings)
         except TemplateError as fault:
             raise fault.with_offset(node.lineno) from None
 
 
-def _output(node: nodes.Output, bindings: Bindings, out: list[str]) -> None:
+def _print(node: nodes.Output, bindings: Bindings, out: list[str]) -> None:
     for part in node.nodes:
         bindings.budget.spend(1)
         try:
@@ -93,14 +113,7 @@ def _output(node: nodes.Output, bindings: Bindings, out: list[str]) -> None:
             raise fault.with_offset(part.lineno) from None
 
 
-def _if(node: nodes.If, bindings: Bindings, out: list[str]) -> None:
-    for branch in (node, *node.elif_):
-        if evaluate(branch.test, bindings):
-            return _statements(branch.body, bindings, out)
-    return _statements(node.else_, bindings, out)
-
-
-def _for(node: nodes.For, bindings: Bindings, out: list[str]) -> None:
+def _loop(node: nodes.For, bindings: Bindings, out: list[str]) -> None:
     items = to_list(evaluate(node.iter, bindings))
     if (test := node.test) is not None:
         items = [item for item in items if evaluate(test, _set(node.target, item, bindings.nested_scope()))]
@@ -109,19 +122,9 @@ def _for(node: nodes.For, bindings: Bindings, out: list[str]) -> None:
         inner = _set(node.target, item, bindings.nested_scope())
         positions = (at + 1, at, count - at, count - at - 1, at == 0, at == count - 1, count)
         inner.local_names["loop"] = dict(zip(LOOP_FIELDS, positions, strict=True))
-        _statements(node.body, inner, out)
+        _execute(node.body, inner, out)
     if not items:
-        _statements(node.else_, bindings.nested_scope(), out)
-
-
-LOOP_FIELDS: Final = ("index", "index0", "revindex", "revindex0", "first", "last", "length")
-
-
-def _assign_block(node: nodes.AssignBlock, bindings: Bindings, _out: list[str]) -> None:
-    parts: list[str] = []
-    _statements(node.body, bindings.nested_scope(), parts)
-    bindings.block = join_texts(parts)
-    _set(node.target, bindings.block if node.filter is None else evaluate(node.filter, bindings), bindings)
+        _execute(node.else_, bindings.nested_scope(), out)
 
 
 def _set(target: nodes.Node, value: Any, bindings: Bindings) -> Bindings:
@@ -218,13 +221,6 @@ def _call(node: nodes.Call | nodes.Filter | nodes.Test, bindings: Bindings) -> A
         raise TemplateError(str(error), "give it a `default`") from None
 
 
-STATEMENTS: Final[dict[type[nodes.Node], Callable[[Any, Bindings, list[str]], object]]] = {
-    nodes.Output: _output,
-    nodes.If: _if,
-    nodes.For: _for,
-    nodes.Assign: lambda node, bindings, _: _set(node.target, evaluate(node.node, bindings), bindings),
-    nodes.AssignBlock: _assign_block,
-}
 EXPRESSIONS: Final[dict[type[nodes.Node], Callable[[Any, Bindings], Any]]] = {
     nodes.Name: _name,
     nodes.Const: lambda node, _: node.value,

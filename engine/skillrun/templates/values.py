@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import operator
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from jinja2 import Undefined
@@ -26,7 +26,7 @@ from skillrun.templates.limits import (
 
 
 class Absent(Undefined):
-    """An absent value. It is empty and false, and any lookup on it is absent as well.
+    """An absent value. It is empty and false, as in Jinja, and any lookup on it is absent as well.
 
     Every comparison with an absent value is false, and printing one is an error. `path` is the path that was looked up
     (`phases.research.outputs.x`), and `gap` is the part of the path that is missing (`phases.research`). Each failed
@@ -53,18 +53,7 @@ class Absent(Undefined):
         return False
 
     __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __contains__ = _false  # type: ignore[assignment]
-
-    def __hash__(self) -> int:
-        return hash(Absent)
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(())
-
-    def __len__(self) -> int:
-        return 0
-
-    def __bool__(self) -> bool:
-        return False
+    __hash__ = Undefined.__hash__
 
     def __str__(self) -> str:
         return self._fail_with_undefined_error()

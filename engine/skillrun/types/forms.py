@@ -69,17 +69,15 @@ def scalar_form(schema: Mapping[str, Any]) -> str:
     return f"{kind}, {words}" if words else kind
 
 
-def find_placeholders(value: Any, schema: Mapping[str, Any], resolve: Resolve) -> Iterator[Path]:
+def find_placeholders(
+    value: Any, rules: Mapping[str, Any], resolve: Resolve, path: Path = (), name: str = ""
+) -> Iterator[Path]:
     """Yield the path of each text that repeats the description, type or name of its field.
 
     A text that is only the name or type may be a real value. In a record, it counts as a placeholder if all other texts
-    of the record are placeholders. In a list, it does if all other items of one word are. `resolve` returns a part of
-    the schema with references resolved.
+    of the record are placeholders. In a list, it does if all other items of one word are. `rules` is the schema of the
+    value, and `resolve` returns a part of the schema with references resolved.
     """
-    yield from _find_in_value(value, resolve(schema), resolve, (), "")
-
-
-def _find_in_value(value: Any, rules: Mapping[str, Any], resolve: Resolve, path: Path, name: str) -> Iterator[Path]:
     repetitions: dict[Any, Repetition] = {}  # of the texts of one record or list
     if isinstance(value, Mapping):
         properties = rules.get("properties") or {}
@@ -105,7 +103,7 @@ def _find_in_value(value: Any, rules: Mapping[str, Any], resolve: Resolve, path:
         if repeats == "description" or (repeats == "name" and not is_real_value):
             yield (*path, key)
     for key, each, part_rules, part_name in parts:
-        yield from _find_in_value(each, part_rules, resolve, (*path, key), part_name)
+        yield from find_placeholders(each, part_rules, resolve, (*path, key), part_name)
 
 
 def _repetition(value: str, name: str, rules: Mapping[str, Any], of_list: str = "") -> Repetition:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import dataclass
-from functools import cache, cached_property, reduce
+from functools import cache, cached_property, partial, reduce
 from operator import getitem
 from typing import TYPE_CHECKING, Any, Final
 
@@ -122,7 +122,8 @@ class Shape:
 
     def _placeholders(self, value: Any) -> Iterator[tuple[tuple[str | int, ...], str]]:
         """Yield the path and the error message of each text that repeats the form."""
-        for path in find_placeholders(value, self.schema, lambda rules: _resolve_rules(rules, self.schema)):
+        resolve = partial(_resolve_rules, root=self.schema)
+        for path in find_placeholders(value, resolve(self.schema), resolve):
             yield path, f"{quote_value(reduce(getitem, path, value))} repeats the form instead of filling it in"
 
     def _find_invalid_parts(self, value: Any) -> dict[tuple[Any, ...], list[str]]:

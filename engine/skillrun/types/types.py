@@ -163,28 +163,24 @@ def _build_union(types: list[Type], done: dict[tuple[int, ...], Type]) -> Type:
     )
     if any(type_.kind != first.kind for type_ in types):
         return union
-    if first.kind == "record":
-        return union._replace(kind="record", fields=_merge_fields(types, done), label=first.label)
-    items = [type_.item for type_ in types if type_.item is not None]
-    return union._replace(kind=first.kind, item=_merge_types(items, done) if items else None)
-
-
-def _merge_fields(records: list[Type], done: dict[tuple[int, ...], Type]) -> dict[str, Type]:
-    """Return the merged fields of several records. A field that some of the records lack may be absent."""
+    if first.kind != "record":
+        items = [type_.item for type_ in types if type_.item is not None]
+        return union._replace(kind=first.kind, item=_merge_types(items, done) if items else None)
     owners_by_field: dict[str, list[Type]] = {}
-    for type_ in records:
+    for type_ in types:
         for name in type_.fields:
             owners_by_field.setdefault(name, []).append(type_)
-    labels = Counter(type_.label for type_ in records)
+    labels = Counter(type_.label for type_ in types)
     fields = {}
     for name, owners in owners_by_field.items():
         field = _merge_types([type_.fields[name] for type_ in owners], done)
-        if len(owners) < len(records):
+        if len(owners) < len(types):
             owner_labels = Counter(type_.label for type_ in owners)
+            # a field that some of the records lack may be absent
             lacking = [label for label in labels if owner_labels[label] < labels[label]]
             field = field.maybe(frozenset(Fact((*label, name)) for label in lacking))
         fields[name] = field
-    return fields
+    return union._replace(kind="record", fields=fields, label=first.label)
 
 
 def distinct(values: Iterable[Any]) -> tuple[Any, ...]:
