@@ -421,7 +421,7 @@ class Inference(TypeEnvironment):
         return BUILTINS[name].infer_result(self, node, types)
 
     def infer_filter_result(self, node: nodes.Filter, types: list[Type]) -> Type:
-        """Return the result type of a filter whose arguments have these types."""
+        """Return the result type of a filter. `types` are the types of its arguments."""
         return BUILTINS[node.name].infer_result(self, node, types) if node.name in BUILTINS else ANY
 
     def infer_arguments(self, node: nodes.Call | nodes.Filter) -> list[Type]:

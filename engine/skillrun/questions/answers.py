@@ -92,7 +92,7 @@ def needs_answer(question: Question) -> bool:
 
 
 def with_fields(question: Question, **fields: object) -> Question:
-    """Return the question with these fields replaced."""
+    """Return a copy of the question with `fields` replaced."""
     return cast(Question, {**question, **fields})
 
 

@@ -112,7 +112,7 @@ class PreparedAnswers:
                 self._used_keys.add(name)
 
     def mark_used(self, key: str, questions: Iterable[Question]) -> None:
-        """Mark the prepared answers to these questions as used, because an earlier process asked the questions."""
+        """Mark the prepared answers to `questions` as used. An earlier process asked these questions."""
         self._used_keys.update(filter(None, (self._find_key(key, question) for question in questions)))
 
     def note_late_answers(

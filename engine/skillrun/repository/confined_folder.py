@@ -372,8 +372,8 @@ class ConfinedFolder:
 
 
 def entries(descriptor: int, max_entries: int | None = None) -> list[tuple[str, EntryKind]]:
-    """Return the sorted names in an open folder and the kind of each. If there are more than `max_entries`, it is
-    undefined which ones are left out."""
+    """Return the sorted names in an open folder and the kind of each. If there are more than `max_entries`, an
+    arbitrary selection is returned."""
     with os.scandir(descriptor) as listing:
         return sorted((entry.name, _kind(entry)) for entry in islice(listing, max_entries))
 

@@ -61,7 +61,7 @@ class IgnoreRules:
         self._others = tuple(rule for rule in self._rules if lasts[rule] is None)
 
     def verdict(self, parts: Sequence[str], is_folder: bool, check: DeadlineCheck) -> bool | None:
-        """Whether the rules ignore a path, which is relative to their folder. None if no rule matches the path."""
+        """Whether the rules ignore a path, relative to the folder of the rules. None if no rule matches the path."""
         base_name = parts[-1]
         for rule in self._rules if base_name in self._names or base_name.endswith(self._endings) else self._others:
             if rule.is_folder_only and not is_folder:

@@ -56,7 +56,7 @@ class OutputBudget:
         return OutputBudget(max(0, self.characters - characters), max(0, self.tokens - characters // 3))
 
     def subtract_lines(self, lines: Sequence[str]) -> OutputBudget:
-        """Return a budget reduced by the tokens of these lines. The number of characters does not change."""
+        """Return a budget reduced by the tokens of `lines`. The number of characters does not change."""
         return OutputBudget(self.characters, max(0, self.tokens - sum(estimate_tokens(line) + 1 for line in lines)))
 
     def take_lines(self, lines: Sequence[str]) -> list[str]:

@@ -47,7 +47,7 @@ class Wildcard:
     alternatives: tuple[tuple[NameMatcher | None, ...], ...]
 
     def matches(self, parts: Sequence[str]) -> bool:
-        """Whether the pattern matches the path with these parts."""
+        """Whether the pattern matches the path that consists of `parts`."""
         for way in self.alternatives:
             last = way[-1]
             if (last is None or last(parts[-1])) and len(way) in _positions_after(way, parts):
@@ -55,7 +55,7 @@ class Wildcard:
         return False
 
     def may_match_below(self, parts: Sequence[str]) -> bool:
-        """Whether the pattern can match a path below the folder with these parts."""
+        """Whether the pattern can match a path below the folder whose path consists of `parts`."""
         return any(any(place < len(way) for place in _positions_after(way, parts)) for way in self.alternatives)
 
 
@@ -87,7 +87,7 @@ def compile_name(pattern: str) -> NameMatcher:
 
 
 def _positions_after(pattern_parts: Sequence[NameMatcher | None], parts: Iterable[str]) -> set[int]:
-    """Return all possible positions in the pattern after these parts have been matched."""
+    """Return all possible positions in the pattern after it has matched `parts`."""
     places = _skip_folders(pattern_parts, {0})
     for part in parts:
         known = {place: pattern_parts[place] for place in places if place < len(pattern_parts)}
