@@ -211,7 +211,7 @@ class Scope:
         if (symbols := self.lookups.symbols) is not None:
             text = template.text
             start, end = text.at(0).offset, text.at(len(text.value)).offset
-            symbols.add_scope(ScopeRange(text.source, start, end, inference.names, self.owners))
+            symbols.scopes[text.source].append(ScopeRange(start, end, inference.names, self.owners))
             for node, key, label, shift in inference.accesses:
                 for symbol in self.owners.resolve_symbols(key, label, self.local.keys() | self.each_names.keys()):
                     if key:
@@ -250,7 +250,8 @@ class Scope:
         """Record in the symbol table which names are known from `span` on."""
         if self.lookups.symbols is not None and span is not None:
             names = {**self.names, **(extra or {})}
-            self.lookups.symbols.add_scope(ScopeRange(span.source, span.offset, span.offset, names, self.owners, step))
+            scope_range = ScopeRange(span.offset, span.offset, names, self.owners, step)
+            self.lookups.symbols.scopes[span.source].append(scope_range)
 
     def _explain(self, path: str) -> str:
         if path in self.each_names:

@@ -91,7 +91,6 @@ class ScopeRange:
     `owners` are the files that own the names; `step` is the id of the step.
     """
 
-    source: Source
     start: int
     end: int
     names: Mapping[str, Type]
@@ -119,9 +118,6 @@ class SymbolTable:
                 reference = SymbolReference(Span(span.source, start), len(spelling), symbol)
                 self.references[span.source][reference] = None
                 return
-
-    def add_scope(self, scope: ScopeRange) -> None:
-        self.scopes[scope.source].append(scope)
 
 
 def library_path(source: Source) -> str:
