@@ -11,12 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from skillrun.templates.document_search import (
-    MENTION_WORK,
-    find_occurrences,
-    named_patterns,
-    to_documents,
-)
+from skillrun.templates.document_search import MENTION_WORK, find_occurrences, named_patterns, to_documents
 from skillrun.templates.limits import spend
 
 LONGEST: Final = 300  # characters of a path

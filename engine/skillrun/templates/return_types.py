@@ -13,18 +13,7 @@ from jinja2 import nodes
 
 from skillrun.syntax.diagnostics import Severity, allowed_hint
 from skillrun.templates.filters import SIGNS
-from skillrun.types.types import (
-    ANY,
-    BOOLEAN,
-    NUMBER,
-    TEXT,
-    Facts,
-    Type,
-    list_of,
-    map_of,
-    merge_types,
-    record,
-)
+from skillrun.types.types import ANY, BOOLEAN, NUMBER, TEXT, Facts, Type, list_of, map_of, merge_types, record
 
 STATUSES: Final = ("success", "error", "timeout", "truncated", "refused", "parse_error", "empty")
 FAILURES: Final = (

@@ -115,137 +115,87 @@ def _passes_test(value: Any, test: str, *arguments: Any) -> bool:
     return apply_test(test, value, *arguments) if test else bool(value)
 
 
+_both = partial(Builtin, use="both")
+_run_function = partial(Builtin, use="function", needs_run=True)
+_text_filter = partial(Builtin, group="texts")
+_list_filter = partial(Builtin, accepts="a list", group="lists")
+_sequence_filter = partial(Builtin, accepts="a list or text", group="lists")
+_field_filter = partial(Builtin, accepts="a list", group="fields of lists")
 BUILTINS: Final[Mapping[str, Builtin]] = {
     "range": Builtin(functions.number_range, ANY, use="function", number_arguments=(0, 1, 2)),
-    "clip": Builtin(functions.clip, return_types.text_result, use="both", number_arguments=(1, "n")),
-    "convergence": Builtin(functions.convergence, return_types.CONVERGENCE.maybe(), use="both"),
-    "dedupe": Builtin(
-        functions.dedupe, return_types.fewer_items, use="both", accepts="a list", number_arguments=(2, "threshold")
-    ),
-    "hits": Builtin(functions.hits, list_of(TEXT), use="both", accepts="a text", pattern_argument=1),
-    "matches": Builtin(
-        functions.matches, return_types.matches_result, use="both", accepts="a text", pattern_argument=1
-    ),
-    "mean": Builtin(functions.mean, return_types.mean_result, use="both", accepts="a list"),
-    "new_in": Builtin(
+    "clip": _both(functions.clip, return_types.text_result, number_arguments=(1, "n")),
+    "convergence": _both(functions.convergence, return_types.CONVERGENCE.maybe()),
+    "dedupe": _both(functions.dedupe, return_types.fewer_items, accepts="a list", number_arguments=(2, "threshold")),
+    "hits": _both(functions.hits, list_of(TEXT), accepts="a text", pattern_argument=1),
+    "matches": _both(functions.matches, return_types.matches_result, accepts="a text", pattern_argument=1),
+    "mean": _both(functions.mean, return_types.mean_result, accepts="a list"),
+    "new_in": _both(
         functions.new_in,
         list_of(return_types.NEWS),
-        use="both",
         accepts="a list",
         number_arguments=(3, "least"),
         pattern_argument=4,
     ),
-    "overlap": Builtin(functions.overlap, NUMBER, use="both"),
-    "section": Builtin(functions.section, TEXT.maybe(), use="both"),
-    "slug": Builtin(functions.slug, TEXT, use="both"),
-    "tokens": Builtin(functions.tokens, NUMBER, use="both"),
-    "top": Builtin(functions.top, return_types.top_result, use="both", accepts="a list", number_arguments=(1, "n")),
-    "untrusted": Builtin(functions.wrap_untrusted_text, return_types.text_result, use="both"),
-    "amended": Builtin(functions.apply_text_edits, return_types.AMENDED, use="both"),
-    "hits_in": Builtin(hits_in, return_types.records_by_kind(return_types.HIT), use="both", pattern_argument=1),
-    "ids_in": Builtin(ids_in, return_types.records_by_kind(return_types.ID), use="both", pattern_argument=1),
-    "links_between": Builtin(links_between, list_of(return_types.LINKED), use="both", accepts="a list"),
-    "numbers_in": Builtin(numbers_in, list_of(return_types.AMOUNT), use="both"),
-    "paths_in": Builtin(paths_in, list_of(return_types.PATH), use="both", pattern_argument=1),
-    "latest": Builtin(latest, return_types.latest_result, use="both", accepts="a list"),
-    "bank": Builtin(
-        lambda name, group, n=3: None,  # noqa: ARG005
-        list_of(return_types.QUESTION),
-        use="function",
-        number_arguments=(2, "n"),
-        needs_run=True,
-    ),
-    "members": Builtin(
-        lambda role, models: None,  # noqa: ARG005
-        list_of(TEXT),
-        use="function",
-        needs_run=True,
-    ),
-    "model": Builtin(
-        lambda name: None,  # noqa: ARG005
-        return_types.model_result,
-        use="function",
-        needs_run=True,
-    ),
-    "others": Builtin(
-        lambda step: None,  # noqa: ARG005
-        list_of(return_types.REPLY),
-        use="function",
-        needs_run=True,
-    ),
+    "overlap": _both(functions.overlap, NUMBER),
+    "section": _both(functions.section, TEXT.maybe()),
+    "slug": _both(functions.slug, TEXT),
+    "tokens": _both(functions.tokens, NUMBER),
+    "top": _both(functions.top, return_types.top_result, accepts="a list", number_arguments=(1, "n")),
+    "untrusted": _both(functions.wrap_untrusted_text, return_types.text_result),
+    "amended": _both(functions.apply_text_edits, return_types.AMENDED),
+    "hits_in": _both(hits_in, return_types.records_by_kind(return_types.HIT), pattern_argument=1),
+    "ids_in": _both(ids_in, return_types.records_by_kind(return_types.ID), pattern_argument=1),
+    "links_between": _both(links_between, list_of(return_types.LINKED), accepts="a list"),
+    "numbers_in": _both(numbers_in, list_of(return_types.AMOUNT)),
+    "paths_in": _both(paths_in, list_of(return_types.PATH), pattern_argument=1),
+    "latest": _both(latest, return_types.latest_result, accepts="a list"),
+    "bank": _run_function(lambda name, group, n=3: None, list_of(return_types.QUESTION), number_arguments=(2, "n")),  # noqa: ARG005
+    "members": _run_function(lambda role, models: None, list_of(TEXT)),  # noqa: ARG005
+    "model": _run_function(lambda name: None, return_types.model_result),  # noqa: ARG005
+    "others": _run_function(lambda step: None, list_of(return_types.REPLY)),  # noqa: ARG005
     "default": Builtin(filters.default, return_types.default_result, group="any"),
     "dictsort": Builtin(filters.dictsort, return_types.pairs_result, group="mappings"),
     "flatten": Builtin(filters.flatten, return_types.flatten_result, accepts="a list"),
-    "groupby": Builtin(filters.groupby, ANY, accepts="a list", group="lists"),
-    "indent": Builtin(filters.indent, return_types.text_result, group="texts"),
+    "groupby": _list_filter(filters.groupby, ANY),
+    "indent": _text_filter(filters.indent, return_types.text_result),
     "items": Builtin(filters.items, return_types.pairs_result, group="mappings"),
-    "length": Builtin(filters.length, NUMBER, accepts="a list or text", group="lists"),
+    "length": _sequence_filter(filters.length, NUMBER),
     "lines": Builtin(functions.lines, list_of(TEXT)),
     "paragraphs": Builtin(functions.paragraphs, list_of(TEXT)),
     "pick": Builtin(filters.pick, return_types.pick_result, accepts="a list"),
     "plus": Builtin(filters.plus, return_types.plus_result, accepts="a list"),
-    "replace": Builtin(filters.replace, return_types.text_result, group="texts"),
-    "sort": Builtin(filters.sort, return_types.same_items, accepts="a list", group="lists"),
+    "replace": _text_filter(filters.replace, return_types.text_result),
+    "sort": _list_filter(filters.sort, return_types.same_items),
     "split": Builtin(functions.split, list_of(TEXT)),
     "zip": Builtin(filters.zip_lists, return_types.zip_result, use="function"),
-    "unique": Builtin(filters.unique, return_types.unique_result, accepts="a list", group="lists"),
+    "unique": _list_filter(filters.unique, return_types.unique_result),
     "abs": Builtin(filters.absolute, NUMBER, number_arguments=(0,), group="numbers"),
-    "capitalize": Builtin(text_filter(str.capitalize), return_types.text_result, group="texts"),
-    "count": Builtin(filters.length, NUMBER, accepts="a list or text", group="lists"),
-    "first": Builtin(
-        partial(filters.end_item, 0), return_types.end_item_result, accepts="a list or text", group="lists"
-    ),
+    "capitalize": _text_filter(text_filter(str.capitalize), return_types.text_result),
+    "count": _sequence_filter(filters.length, NUMBER),
+    "first": _sequence_filter(partial(filters.end_item, 0), return_types.end_item_result),
     "float": Builtin(partial(filters.read_number, jinja.do_float, 0.0), NUMBER, group="numbers"),
-    "format": Builtin(filters.format_values, TEXT, group="texts"),
+    "format": _text_filter(filters.format_values, TEXT),
     "int": Builtin(partial(filters.read_number, jinja.do_int, 0), NUMBER, group="numbers"),
-    "join": Builtin(filters.join, TEXT, accepts="a list", group="lists"),
-    "last": Builtin(
-        partial(filters.end_item, -1), return_types.end_item_result, accepts="a list or text", group="lists"
-    ),
-    "list": Builtin(to_list, return_types.same_items, accepts="a list", group="lists"),
-    "lower": Builtin(text_filter(str.lower), return_types.text_result, group="texts"),
-    "map": Builtin(
-        map_items, return_types.map_result, accepts="a list", name_argument=("filter", 0), group="fields of lists"
-    ),
-    "max": Builtin(partial(filters.extreme_item, True), return_types.end_item_result, accepts="a list", group="lists"),
-    "min": Builtin(partial(filters.extreme_item, False), return_types.end_item_result, accepts="a list", group="lists"),
-    "reject": Builtin(
-        partial(select_items, False),
-        return_types.fewer_items,
-        accepts="a list",
-        name_argument=("test", 0),
-        group="fields of lists",
-    ),
-    "rejectattr": Builtin(
-        partial(select_by_field, False),
-        return_types.select_result,
-        accepts="a list",
-        name_argument=("test", 1),
-        group="fields of lists",
-    ),
-    "reverse": Builtin(filters.reverse, return_types.same_items, accepts="a list or text", group="lists"),
+    "join": _list_filter(filters.join, TEXT),
+    "last": _sequence_filter(partial(filters.end_item, -1), return_types.end_item_result),
+    "list": _list_filter(to_list, return_types.same_items),
+    "lower": _text_filter(text_filter(str.lower), return_types.text_result),
+    "map": _field_filter(map_items, return_types.map_result, name_argument=("filter", 0)),
+    "max": _list_filter(partial(filters.extreme_item, True), return_types.end_item_result),
+    "min": _list_filter(partial(filters.extreme_item, False), return_types.end_item_result),
+    "reject": _field_filter(partial(select_items, False), return_types.fewer_items, name_argument=("test", 0)),
+    "rejectattr": _field_filter(partial(select_by_field, False), return_types.select_result, name_argument=("test", 1)),
+    "reverse": _sequence_filter(filters.reverse, return_types.same_items),
     "round": Builtin(filters.round_number, NUMBER, number_arguments=(1, "precision"), group="numbers"),
-    "select": Builtin(
-        partial(select_items, True),
-        return_types.fewer_items,
-        accepts="a list",
-        name_argument=("test", 0),
-        group="fields of lists",
-    ),
-    "selectattr": Builtin(
-        partial(select_by_field, True),
-        return_types.select_result,
-        accepts="a list",
-        name_argument=("test", 1),
-        group="fields of lists",
-    ),
-    "string": Builtin(text_filter(str.__str__), TEXT, group="texts"),
-    "sum": Builtin(filters.total, return_types.sum_result, accepts="a list", group="lists"),
-    "title": Builtin(filters.title, return_types.text_result, group="texts"),
+    "select": _field_filter(partial(select_items, True), return_types.fewer_items, name_argument=("test", 0)),
+    "selectattr": _field_filter(partial(select_by_field, True), return_types.select_result, name_argument=("test", 1)),
+    "string": _text_filter(text_filter(str.__str__), TEXT),
+    "sum": _list_filter(filters.total, return_types.sum_result),
+    "title": _text_filter(filters.title, return_types.text_result),
     "tojson": Builtin(filters.to_json_text, TEXT, group="any"),
-    "trim": Builtin(text_filter(str.strip), return_types.text_result, group="texts"),
-    "upper": Builtin(text_filter(str.upper), return_types.text_result, group="texts"),
-    "wordcount": Builtin(functions.wordcount, ANY, group="texts"),
+    "trim": _text_filter(text_filter(str.strip), return_types.text_result),
+    "upper": _text_filter(text_filter(str.upper), return_types.text_result),
+    "wordcount": _text_filter(functions.wordcount, ANY),
 }
 """All filters and functions, keyed by name."""
 

@@ -13,20 +13,7 @@ from skillrun.templates.expressions import RenderError, Template
 from skillrun.templates.limits import TemplateError
 from skillrun.types.samples import sample
 from skillrun.types.schemas import Shape, format_path, quote_value, resolve_reference
-from skillrun.types.types import (
-    ANY,
-    BOOLEAN,
-    INTEGER,
-    NUMBER,
-    TEXT,
-    WORDS,
-    Names,
-    Path,
-    Type,
-    list_of,
-    one_of,
-    record,
-)
+from skillrun.types.types import ANY, BOOLEAN, INTEGER, NUMBER, TEXT, WORDS, Names, Path, Type, list_of, one_of, record
 
 _PLAIN: Final = {"string": TEXT, "integer": INTEGER, "number": NUMBER, "boolean": BOOLEAN}
 
