@@ -2,7 +2,7 @@
 
 This module defines which YAML the language accepts: anchors, aliases, tags, duplicate keys and second documents are not
 allowed, and size and depth are limited. Values follow the core schema of YAML 1.2: `on`, `no`, dates and `22:22` are
-text. The module does not interpret keys.
+text. Common syntax errors are explained in the author's terms. The module does not interpret keys.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import math
 import re
 from collections.abc import Iterator
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from yaml import CSafeLoader
 from yaml.error import MarkedYAMLError
@@ -28,12 +28,11 @@ from yaml.events import (
 
 from skillrun.syntax.diagnostics import ParsingStopped, Problems
 from skillrun.syntax.source import MAX_BYTES, Mapping, MappingEntry, Node, Runs, Scalar, Sequence, Source, Span, Text
-from skillrun.syntax.syntax_hints import SyntaxHint, explain_error, unquoted_value
 
 MAX_DEPTH: Final = 40
 MAX_NODES: Final = 150_000  # per text: values, and the starts and ends of lists and mappings
 _CUT: Final = re.compile(r"[ \t]+(#(?!TODO|FIXME|XXX)\w{1,20})")
-_QUOTE: Final = "put the whole value in quotes, or add a space after the `#` of a comment"
+_QUOTE: Final = "put the whole value in quotes"
 _FORBIDDEN: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
 
 _WORDS: Final[dict[str, bool | None]] = {
@@ -51,6 +50,12 @@ _WORD: Final = re.compile(r"[^ \t\n]+")
 _FOLD: Final = r"[ \t]++(?:\n[ \t\n]*+)?|\n[ \t\n]*+"
 _SINGLE_QUOTED: Final = re.compile(rf"''|{_FOLD}")
 _DOUBLE_QUOTED: Final = re.compile(rf"\\(?:\n[ \t\n]*+|x..|u.{{4}}|U.{{8}}|.)|{_FOLD}")
+_TEMPLATE_MARKS: Final = ("{{", "{%", "{#")
+_KEY: Final = re.compile(r"(?: *- +)* *(?=[^\s#-][^:]*:(?:\s|$))")
+_INDENT: Final = "keys that belong together start in the same column"
+_BLOCK: Final = re.compile(r"-(?:\s|--\s|\Z)|\Z")  # an item of a block list, or the end
+_GLUED: Final = re.compile(r"[ ]*(-)([A-Za-z_][\w-]*):(?:\s|$)")
+_ITEM: Final = re.compile(r"[ ]*- |[^\s-]")
 
 
 def parse_yaml(source: Source, start: int, end: int, problems: Problems) -> Node | None:
@@ -81,6 +86,15 @@ class _OpenCollection:
         self.entries: dict[str, MappingEntry] | None = {} if is_mapping else None
         self.items: list[Node] = []
         self.key: Node | None = None
+
+
+class _SyntaxHint(NamedTuple):
+    """The explanation of a syntax error, and the error's offset in the file."""
+
+    offset: int
+    message: str
+    hint: str = _QUOTE
+    code: str = "yaml"
 
 
 class _Builder:
@@ -134,7 +148,7 @@ class _Builder:
                 self.refuse_depth(error.problem_mark.index + self.offset)
                 return None
             flow = next((frame.start for frame in reversed(self.open) if text[frame.start] in "[{"), None)
-            self.report_syntax_hint(explain_error(self.source, self.offset, error, event, flow))
+            self.report_syntax_hint(_explain_error(self.source, self.offset, error, event, flow))
             return None
         finally:
             parser.dispose()
@@ -158,7 +172,13 @@ class _Builder:
                 self.report(start, "quote", message, hint)
             if " " in value and (cut := _CUT.match(self.source.text, end)):  # such as `Fix issue #12 first`
                 message = f"`{cut[1]}` starts a comment here, so the value ends before it"
-                self.problems.report(Span(self.source, cut.start(1)), "comment", message, _QUOTE, "warning")
+                self.problems.report(
+                    Span(self.source, cut.start(1)),
+                    "comment",
+                    message,
+                    f"{_QUOTE}, or add a space after the `#` of a comment",
+                    "warning",
+                )
         quote = 1 if style in {"'", '"'} else 0
         if end - start - 2 * quote == len(value) and style not in {"|", ">"}:  # neither escapes nor folded lines
             return Scalar(value, Text(value, self.source, ((0, start + quote),)), span)
@@ -171,7 +191,7 @@ class _Builder:
             self.refuse_depth(start)
             raise ParsingStopped
         if is_mapping and self.open and self.source.text[start - 1 : start + 1] == "{{":
-            self.report_syntax_hint(unquoted_value(start - 1, "{{"))
+            self.report_syntax_hint(_explain_unquoted_value(start - 1, "{{"))
             raise ParsingStopped
         self.open.append(_OpenCollection(start, is_mapping))
 
@@ -223,7 +243,7 @@ class _Builder:
         else:
             parent.entries[key.value] = MappingEntry(key, node)
 
-    def report_syntax_hint(self, hint: SyntaxHint) -> None:
+    def report_syntax_hint(self, hint: _SyntaxHint) -> None:
         self.report(hint.offset, hint.code, hint.message, hint.hint)
 
     def report(self, offset: int, code: str, message: str, hint: str = "") -> None:
@@ -278,3 +298,124 @@ def _quoted_runs(file: str, start: int, end: int, special: re.Pattern[str]) -> I
             length += 1 if written == "''" else len(written)
         place = match.end()
         yield length, place
+
+
+def _explain_unquoted_value(offset: int, start: str) -> _SyntaxHint:
+    """Return the explanation for an unquoted value that starts with characters that have another meaning in YAML."""
+    hint = f'{_QUOTE}, such as "{{{{ inputs.name }}}}"' if start in _TEMPLATE_MARKS else _QUOTE
+    sign = "a backtick" if start == "`" else f"`{start}`"
+    return _SyntaxHint(offset, f"a value that starts with {sign} must be quoted", hint, "unquoted")
+
+
+def _explain_error(
+    source: Source, offset: int, error: MarkedYAMLError, last_event: Any, flow_start: int | None = None
+) -> _SyntaxHint:
+    """Return the explanation of an error from the YAML parser.
+
+    `offset` is the offset in the file at which the parser started. `last_event` is the last event before the error, and
+    `flow_start` is the offset of the innermost open `[` or `{`.
+    """
+    text, reason = source.text, error.problem or ""
+    at = min(error.problem_mark.index + offset, len(text)) if error.problem_mark else offset
+    context = error.context_mark.index + offset if error.context_mark else at
+    if (dash := _missing_space_hint(source, offset, at)) is not None:
+        return dash
+    if flow_start is not None and _BLOCK.match(text, at):
+        for place in (flow_start - 1, flow_start):
+            if text[max(place, 0) : place + 2] in _TEMPLATE_MARKS:
+                return _explain_unquoted_value(place, text[place : place + 2])
+        opening = text[flow_start]
+        hint = f"put `{'}' if opening == '{' else ']'}` after its last value"
+        return _SyntaxHint(flow_start, f"the `{opening}` that opens here is never closed", hint)
+    if isinstance(last_event, ScalarEvent) and (begun := _unfinished_value(source, offset, at, last_event)) is not None:
+        return begun
+    for place in (max(at - 1, 0), context, last_event.start_mark.index + offset if last_event is not None else at):
+        if text[place : place + 2] in _TEMPLATE_MARKS:
+            return _explain_unquoted_value(place, text[place : place + 2])
+    if text[at : at + 1] == "\t" or "tab" in reason:
+        return _SyntaxHint(at, "YAML expects spaces here, not a tab", "indent with spaces")
+    unknown = _SyntaxHint(at, f"YAML: {' '.join(filter(None, (error.context, reason)))}")
+    return next((slip for words, slip in _hints_by_reason(source, at, context).items() if words in reason), unknown)
+
+
+def _hints_by_reason(source: Source, at: int, context: int) -> dict[str, _SyntaxHint]:
+    """Return the explanations, keyed by libyaml's message or a part of it."""
+    (line, column), opened = source.position(at), source.position(context)[0]
+    sign, opening = source.text[at : at + 1], source.text[context : context + 1]
+    colon = _SyntaxHint(at, "a value with `: ` in it must be quoted", f"{_QUOTE}; if this is a separate key, {_INDENT}")
+    word = re.search(r"[\w-]+$", source.text[max(0, at - 80) : at])
+    comma = f"put a `,` before `{word[0]}:`, or put the whole value in quotes" if word else _QUOTE
+    still_open = f"the `{opening}` in line {opened} is still open; a value with any of `,[]{{}}` in it must be quoted"
+    unclosed = _SyntaxHint(at, f"`,` or `{'}' if opening == '{' else ']'}` is missing here", still_open)
+    columns: list[int] = []  # in which the line may start, innermost first: those of the keys in the lines above it
+    for number in range(line - 1, 0, -1):
+        key = _KEY.match(source.line(number))
+        if source.line(number).startswith("---") or 1 in columns:
+            break
+        if key and (not columns or key.end() + 1 < columns[-1]):
+            columns.append(key.end() + 1)
+    message = f"the indentation of this line (column {column}) matches no line above"
+    start_hint = f"start the line in column {' or '.join(map(str, columns))}; {_INDENT}" if columns else _INDENT
+    indented = _SyntaxHint(at, message, start_hint)
+    more = _SyntaxHint(at, "unexpected text after the value of the key")
+    escape = f"`{source.text[at : at + 2]}` is not an escape in YAML"
+    return {
+        "mapping values are not allowed": colon,
+        "could not find expected ':'": _missing_colon_hint(source, context),
+        "did not find expected ',' or": colon._replace(hint=comma) if sign == ":" and line == opened else unclosed,
+        **dict.fromkeys(
+            ("expected key", "expected '-' indicator", "expected <document start>"),
+            more if source.line(line)[: column - 1].strip() else indented,
+        ),
+        **dict.fromkeys(
+            ("unexpected end of stream", "unexpected document indicator"),
+            _SyntaxHint(context, f"the quote `{opening}` is never closed", ""),
+        ),
+        "unknown escape character": _SyntaxHint(at, escape, "write `\\\\` for a backslash, or use single quotes"),
+        **dict.fromkeys(
+            ("cannot start any token", "did not find expected node content"), _explain_unquoted_value(at, sign)
+        ),
+        **dict.fromkeys(
+            ("expected alphabetic or numeric character", "expected comment or line break"),
+            _explain_unquoted_value(context, opening),
+        ),
+    }
+
+
+def _unfinished_value(source: Source, offset: int, at: int, last_event: ScalarEvent) -> _SyntaxHint | None:
+    """Return the explanation if the last value before the error spans several lines by mistake, or else None."""
+    marks = (last_event.start_mark, last_event.end_mark)
+    start, end = (mark.index + offset if mark is not None else at for mark in marks)
+    (line, column), end_line, error_line = source.position(start), source.position(end)[0], source.position(at)[0]
+    if line == end_line:
+        return None
+    if last_event.style in ("'", '"') and end_line == error_line:
+        message = f"this quote is not closed until the quote on line {error_line}"
+        return _SyntaxHint(start, message, "close the quote where the value ends")
+    if not last_event.style and not source.line(line)[: column - 1].strip(" -"):
+        return _missing_colon_hint(source, start)
+    return None
+
+
+def _missing_space_hint(source: Source, offset: int, at: int) -> _SyntaxHint | None:
+    """Return the explanation for a list item that lacks the space after its dash, or None.
+
+    The item is in the line of the error or above it.
+    """
+    start = source.text.rfind("\n", 0, at) + 1
+    while start >= offset:
+        line = source.text[start:].split("\n", 1)[0]
+        if glued := _GLUED.match(line):
+            place = start + glued.start(1)
+            return _SyntaxHint(place, "a space is missing after the `-`", f"write `- {glued[2]}: …`")
+        if start == 0 or _ITEM.match(line):
+            return None
+        start = source.text.rfind("\n", 0, start - 1) + 1
+    return None
+
+
+def _missing_colon_hint(source: Source, start: int) -> _SyntaxHint:
+    written = source.text[start:].split("\n", 1)[0].strip()[:60]
+    if glued := re.match(r"[\w-]+:(?=\S)", written):
+        return _SyntaxHint(start + glued.end() - 1, "a space is missing after the colon", f"write `{glued[0]} …`")
+    return _SyntaxHint(start, f"`{written}` is not a key with a value", "write `key: value`")
