@@ -8,14 +8,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from skillrun.cli.formatting import count_noun, format_duration, format_price, format_table
 from skillrun.definitions.definitions import strip_markers
 from skillrun.models.messages import Block, Request, Usage
 from skillrun.scoring.compaction import estimate_tokens
-from skillrun.store.run_view import PER_ROUND_SUFFIX, Conversation, ConversationTurn, RunCalls, ToolUse
+from skillrun.store.run_view import PER_ROUND_SUFFIX, Conversation, ConversationTurn, RunCalls
 from skillrun.syntax.diagnostics import UsageError, allowed_hint, did_you_mean, indent_continuation, make_printable
 
 MAX_NAMED: Final = 12  # addresses in a hint
@@ -50,7 +50,11 @@ def select_calls(calls: RunCalls, selector: CallSelector) -> list[Conversation]:
 
     Raises UsageError if none matches; its hint lists what exists.
     """
-    at = selector if "/" not in selector.phase else _parse_address(calls, selector)
+    at = selector
+    if "/" in selector.phase:  # an address such as `workflow/phase/step/…`; the workflow may be left out
+        segments = selector.phase.split("/")
+        phase, *steps = segments[1:] if segments[0] not in calls.phases and len(segments) > 1 else segments
+        at = replace(selector, phase=phase, step="/".join(filter(None, (*steps, selector.step))))
     in_phase = [each for each in calls.conversations if each.phase == at.phase]
     if not in_phase:
         _raise_unknown_phase(calls, at.phase)
@@ -69,15 +73,6 @@ def select_calls(calls: RunCalls, selector: CallSelector) -> list[Conversation]:
             f"there is no prompt version {at.version} at `{at}`", f"use a version from 1 (the first) to {most}"
         )
     return chosen
-
-
-def _parse_address(calls: RunCalls, selector: CallSelector) -> CallSelector:
-    """Return the selector for an address such as `workflow/phase/step/…`; the workflow may be left out."""
-    segments = selector.phase.split("/")
-    if segments[0] not in calls.phases and len(segments) > 1:
-        segments = segments[1:]
-    steps = "/".join(filter(None, (*segments[1:], selector.step)))
-    return CallSelector(segments[0], steps, selector.member, selector.version)
 
 
 def _raise_unknown_phase(calls: RunCalls, phase: str) -> None:
@@ -103,16 +98,11 @@ def _is_at_step(conversation: Conversation, step: str) -> bool:
         wanted = wanted[:-1]
     segments = conversation.steps if len(wanted) == 1 else [*conversation.steps, *conversation.member.split("/")]
     starts = range(len(segments) - len(wanted) + 1)
-    return any(all(map(_is_segment, segments[at:], wanted)) for at in starts)
-
-
-def _is_segment(segment: str, wanted: str) -> bool:
-    return wanted in (
-        segment,
-        bare := strip_markers(segment),
-        PER_ROUND_SUFFIX.sub("", bare),
-        PER_ROUND_SUFFIX.sub("", segment),
-    )
+    names = [  # of each segment
+        {name for each in (segment, strip_markers(segment)) for name in (each, PER_ROUND_SUFFIX.sub("", each))}
+        for segment in segments
+    ]
+    return any(all(name in known for name, known in zip(wanted, names[at:], strict=False)) for at in starts)
 
 
 def matches_member(member_id: str, pattern: str) -> bool:
@@ -122,7 +112,8 @@ def matches_member(member_id: str, pattern: str) -> bool:
 
 
 EXCERPT_LENGTH: Final = 60  # characters of a part in a table
-MAX_LINES: Final = 12  # lines of a tool result that are shown without `--full`
+MAX_RESULT_LINES: Final = 12  # lines of a tool result that are shown without `--full`
+MAX_DIFFERENCE_LINES: Final = 40  # lines of one difference that are shown without `--full`
 HEADER: Final = ("call", "model", "turns", "tokens in", "tokens out", "price", "")
 PART_LABELS: Final = {"assistant": "earlier reply"}
 """Labels of messages that are not divided into parts. Members that continue a conversation have such messages."""
@@ -248,7 +239,7 @@ def conversation_data(conversation: Conversation, dropped: str = "") -> dict[str
         "model": request.model,
         "max_tokens": request.max_tokens,
         "parts": prompt_parts(request),
-        "turns": [_turn_data(turn) for turn in conversation.turns],
+        "turns": list(map(_turn_data, conversation.turns)),
         "status": conversation.last.status,
         "reply": reply.text if reply is not None else None,
         "dropped": dropped,
@@ -320,19 +311,10 @@ def _turn_lines(turn: ConversationTurn, *, several: bool, full: bool, is_held: b
         yield "reply:" if reply.text.strip() else "reply: empty"
         yield from indent_lines(reply.text) if reply.text.strip() else ()
     for use in turn.tools:
-        yield from _tool_lines(use, full=full)
-
-
-def _tool_lines(use: ToolUse, *, full: bool) -> Iterator[str]:
-    arguments = json.dumps(use.call.arguments, ensure_ascii=False)
-    yield f"tool {_excerpt(use.call.name)}: {arguments if full else _excerpt(arguments)}"
-    if use.result is None:
-        yield "  (no recorded result)"
-        return
-    lines = list(indent_lines(use.result))
-    yield from lines if full else lines[:MAX_LINES]
-    if not full and len(lines) > MAX_LINES:
-        yield f"  … {count_noun(len(lines) - MAX_LINES, 'more line')}"
+        arguments = json.dumps(use.call.arguments, ensure_ascii=False)
+        yield f"tool {_excerpt(use.call.name)}: {arguments if full else _excerpt(arguments)}"
+        lines = ["(no recorded result)"] if use.result is None else _printable_lines(use.result)
+        yield from truncate_lines(lines, MAX_RESULT_LINES, full=full)
 
 
 def _usage_text(usage: Usage, price: float | None) -> str:
@@ -342,4 +324,16 @@ def _usage_text(usage: Usage, price: float | None) -> str:
 
 def indent_lines(text: str) -> Iterator[str]:
     """Return the lines of untrusted text, indented and without control characters."""
-    return (f"  {line}".rstrip() for line in make_printable(text).strip("\n").split("\n"))
+    return (f"  {line}".rstrip() for line in _printable_lines(text))
+
+
+def _printable_lines(text: str) -> list[str]:
+    return make_printable(text).strip("\n").split("\n")
+
+
+def truncate_lines(lines: Sequence[str], longest: int = MAX_DIFFERENCE_LINES, *, full: bool) -> Iterator[str]:
+    """Yield the lines, indented. Without `full`, yield at most `longest` lines, and a line that counts the others."""
+    shown_lines = lines if full else lines[:longest]
+    yield from (line for text in shown_lines for line in indent_lines(text))
+    if len(shown_lines) < len(lines):
+        yield f"  … {count_noun(len(lines) - len(shown_lines), 'more line')}"

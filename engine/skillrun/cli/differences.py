@@ -7,8 +7,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
-from skillrun.cli.call_view import indent_lines
-from skillrun.cli.formatting import count_noun, yaml_line
+from skillrun.cli.formatting import yaml_line
 
 IDS: Final = ("id", "name", "title")
 """Fields that can identify the records of two lists. The first one that is unique in both lists is used."""
@@ -37,15 +36,11 @@ def value_differences(before: Any, after: Any, path: str = "") -> Iterator[Field
             if key in before and key in after:
                 yield from value_differences(before[key], after[key], place)
             else:
-                yield _unmatched_difference(place, before.get(key), after.get(key), in_before=key in before)
+                yield FieldDifference(place, before.get(key), after.get(key), key in before, key in after)
     elif isinstance(before, list) and isinstance(after, list):
         yield from _of_lists(before, after, path)
     elif before != after or isinstance(before, bool) is not isinstance(after, bool):
         yield FieldDifference(path, before, after)
-
-
-def _unmatched_difference(path: str, before: Any, after: Any, *, in_before: bool) -> FieldDifference:
-    return FieldDifference(path, before, after, in_before=in_before, in_after=not in_before)
 
 
 def _of_lists(before: Sequence[Any], after: Sequence[Any], path: str) -> Iterator[FieldDifference]:
@@ -57,7 +52,7 @@ def _of_lists(before: Sequence[Any], after: Sequence[Any], path: str) -> Iterato
             if key in old and key in new:
                 yield from value_differences(old[key], new[key], place)
             else:
-                yield _unmatched_difference(place, old.get(key), new.get(key), in_before=key in old)
+                yield FieldDifference(place, old.get(key), new.get(key), key in old, key in new)
         if [key for key in old if key in new] != [key for key in new if key in old]:
             yield FieldDifference(f"{path} (order)", list(old), list(new))
         return
@@ -69,9 +64,9 @@ def _of_lists(before: Sequence[Any], after: Sequence[Any], path: str) -> Iterato
         for at in range(paired):
             yield from value_differences(before[start + at], after[other_start + at], f"{path}[{start + at}]")
         for at in range(start + paired, end):
-            yield _unmatched_difference(f"{path}[{at}]", before[at], None, in_before=True)
+            yield FieldDifference(f"{path}[{at}]", before[at], None, in_after=False)
         for at in range(other_start + paired, other_end):
-            yield _unmatched_difference(f"{path}[{at}]", None, after[at], in_before=False)
+            yield FieldDifference(f"{path}[{at}]", None, after[at], in_before=False)
 
 
 def _are_unique_by(name: str, items: Sequence[Any]) -> bool:
@@ -97,37 +92,24 @@ def json_value(text: str) -> dict[str, Any] | list[Any] | None:
     return value if isinstance(value, dict | list) else None
 
 
-MAX_LINES: Final = 40  # lines of one difference that are shown without `--full`
 MAX_VALUE_LENGTH: Final = 100  # characters of a displayed value
-
-
-def field_lines(field: FieldDifference, *, full: bool) -> Iterator[str]:
-    name = field.path or "(entire value)"
-    if not (field.in_before and field.in_after):
-        value = field.before if field.in_before else field.after
-        yield f"{'-' if field.in_before else '+'} {name}: {_format_value(value, full=full)}"
-    elif isinstance(field.before, str) and isinstance(field.after, str) and "\n" in field.before + field.after:
-        yield f"{name}:"
-        yield from text_difference(field.before, field.after)
-    else:
-        yield f"{name}: {_format_value(field.before, full=full)} → {_format_value(field.after, full=full)}"
 
 
 def reply_lines(fields: Sequence[FieldDifference] | None, lines: list[str], *, full: bool) -> list[str]:
     """Return the lines about two different replies: `fields` if both are structured, or else `lines` of a diff."""
     if fields is None:
         return lines
-    return [line for field in fields for line in field_lines(field, full=full)] or [
-        "the same values in a different notation"
-    ]
-
-
-def truncate_lines(lines: Sequence[str], *, full: bool) -> Iterator[str]:
-    """Yield the lines, indented. Without `full`, yield only the first lines, and a line that counts the others."""
-    shown_lines = lines if full else lines[:MAX_LINES]
-    yield from (line for text in shown_lines for line in indent_lines(text))
-    if len(shown_lines) < len(lines):
-        yield f"  … {count_noun(len(lines) - len(shown_lines), 'more line')}"
+    shown: list[str] = []
+    for field in fields:
+        name = field.path or "(entire value)"
+        if not (field.in_before and field.in_after):
+            value = field.before if field.in_before else field.after
+            shown.append(f"{'-' if field.in_before else '+'} {name}: {_format_value(value, full=full)}")
+        elif isinstance(field.before, str) and isinstance(field.after, str) and "\n" in field.before + field.after:
+            shown += [f"{name}:", *text_difference(field.before, field.after)]
+        else:
+            shown.append(f"{name}: {_format_value(field.before, full=full)} → {_format_value(field.after, full=full)}")
+    return shown or ["the same values in a different notation"]
 
 
 def _format_value(value: Any, *, full: bool) -> str:

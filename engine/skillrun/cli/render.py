@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from typing import Any, Final
 
 import click
@@ -72,11 +71,9 @@ def _render_recorded_prompt(run: StoredRun, selector: CallSelector, out: Output)
         last = turns[-1][1].number
         raise UsageError(f"there is no turn {number} at `{selector}`", f"the last turn is {last}")
     (conversation, turn), others = chosen[0], [*chosen[1:], *(each for each in turns if each not in chosen)]
-    several = {"version": conversation.version, "versions": conversation.versions, "round": turn.round}
-    record = {"fingerprint": turn.fingerprint, "is_exact": turn.is_exact, **several}
-    out.data({"address": turn.address, **turn.request.to_dict(), **record})
-    for line in _request_lines(turn.address, turn.request) if not out.json else ():
-        out.line(line)
+    record = {"fingerprint": turn.fingerprint, "is_exact": turn.is_exact, "version": conversation.version}
+    record |= {"versions": conversation.versions, "round": turn.round}
+    _print_request(turn.address, turn.request, record, out)
     if not turn.is_exact:
         out.note("warning: the fingerprint does not match: this text was changed after it was recorded")
     texts = [block.text for _, blocks in titled_blocks(turn.request) for _, block in blocks]
@@ -101,10 +98,8 @@ def _render_previewed_prompt(
     if phase not in phases:
         what = f"`{workflow}` has no phase `{phase}`" if phase else "a phase is required"
         raise UsageError(what, did_you_mean(phase, phases) or allowed_hint(phases))
-    required = [
-        field.name for field in loaded.program.workflow.inputs if field.required and field.item.word == "string"
-    ]
-    values: dict[str, Any] = {name: f"(the {name})" for name in required}
+    fields = (field for field in loaded.program.workflow.inputs if field.required and field.item.word == "string")
+    values: dict[str, Any] = {field.name: f"(the {field.name})" for field in fields}
     for pair in given:
         name, equals, value = pair.partition("=")
         if not equals:
@@ -127,21 +122,19 @@ def _render_previewed_prompt(
         )
     if not addresses:
         raise SkillrunError(f"`{phase}` has no prompt at `{step}/{member}`".replace("/`", "`"), allowed_hint(requests))
-    out.data({"address": addresses[0], **requests[addresses[0]].to_dict()})
-    for line in _request_lines(addresses[0], requests[addresses[0]]) if not out.json else ():
-        out.line(line)
+    _print_request(addresses[0], requests[addresses[0]], {}, out)
     for other in addresses[1:]:
         out.note(f"there is also {other}")
     return 0
 
 
-def _request_lines(address: str, request: Request) -> Iterator[str]:
-    yield f"{address} · {request.model} · reply limit {request.max_tokens:,} tokens"
-    rows = [
-        (block.part, f"{estimate_tokens(block.text):,}")
-        for _, blocks in titled_blocks(request)
-        for _, block in blocks
-        if block.part
-    ]
-    yield from format_table(("part", "tokens"), rows, right=(1,))
-    yield from prompt_lines(request)
+def _print_request(address: str, request: Request, record: dict[str, Any], out: Output) -> None:
+    """Print a request with the size of its parts, or as JSON with `record`."""
+    out.data({"address": address, **request.to_dict(), **record})
+    if out.json:
+        return
+    out.line(f"{address} · {request.model} · reply limit {request.max_tokens:,} tokens")
+    blocks = [block for _, titled in titled_blocks(request) for _, block in titled if block.part]
+    rows = [(block.part, f"{estimate_tokens(block.text):,}") for block in blocks]
+    for line in (*format_table(("part", "tokens"), rows, right=(1,)), *prompt_lines(request)):
+        out.line(line)

@@ -13,7 +13,6 @@ from skillrun.models.messages import Usage
 from skillrun.runtime.phase_record import UsageTotals
 from skillrun.store.artifacts import is_artifact_name
 from skillrun.store.event_lines import Record
-from skillrun.store.journal import Journal
 from skillrun.store.outcome import ResumeCommand
 from skillrun.store.run_data import RunData
 from skillrun.store.run_history import RunHistory
@@ -91,7 +90,10 @@ def summarize_run(view: RunView) -> Record:
             for phase in phases
             if phase["flags"].get("degraded")
         ],
-        "features": [_feature_record(*feature) for feature in state.features.items()],
+        "features": [
+            {"name": name, "on": text == "on", "because": text.removeprefix("on").removeprefix("off, ")}
+            for name, text in state.features.items()
+        ],
         **journal_record,
         "not_followed": store.refusals.lines,
         "next": _next_step(view, status),
@@ -161,46 +163,33 @@ def _text_entry(phase: Record, text: str) -> Record:
     return {"phase": phase["phase"], "round": phase["round"], "text": text}
 
 
-def _feature_record(name: str, state: str) -> Record:
-    return {"name": name, "on": state == "on", "because": state.removeprefix("on").removeprefix("off, ")}
-
-
 def _read_journal(run: StoredRun) -> tuple[Record, UsageByPhase, RunData]:
     """Return a record with data from the journal, the usage by phase, and the data of the run.
 
     If the journal is missing, damaged or held by another process, the record has only the reason.
     """
+    used: UsageByPhase = {}
     try:
         if not run.has_journal:
             return {"journal": "not found in `.run/`"}, {}, run.data()
         with closing(run.read_journal()) as journal:
-            store = run.data(journal)
-            paid = _usage_by_phase(journal)
-            return _journal_record(store, journal, paid), paid, store
+            store, rounds = run.data(journal), call_rounds(journal)
+            for entry in journal.entries("reply"):  # each paid call counts once, in the round of its request
+                number = run_round(rounds.get((entry.address, entry.fingerprint), "1"))
+                key = (f"{entry.address}/".split("/")[1], number)
+                call = UsageTotals(1, Usage(**entry.body["usage"]), entry.body["price"])
+                used[key] = used.get(key, UsageTotals()) + call
+            total = sum(used.values(), UsageTotals())
+            lost = journal.call_count - total.calls
+            forms = [entry.body.get("form") for entry in journal.entries("note")]
+            record = {
+                "usage": {**total.to_dict(), **({"without_answer": lost} if lost > 0 else {})},
+                "forms": [name for name in forms if is_artifact_name(name)],
+                "changed_by_hand": store.edited_files(),
+                "unanswered": [address for address, _ in journal.pending_calls()],
+            }
+            return record, used, store
     except PermissionError:
         return {"journal": "only the run's owner can read its journal"}, {}, run.data()
     except SkillrunError as error:
         return {"journal": error.message}, {}, run.data()
-
-
-def _usage_by_phase(journal: Journal) -> UsageByPhase:
-    """Return the usage of each phase in each round. Each paid call counts once, in the round of its request."""
-    rounds = call_rounds(journal)
-    used: UsageByPhase = {}
-    for entry in journal.entries("reply"):
-        number = run_round(rounds.get((entry.address, entry.fingerprint), "1"))
-        key = (f"{entry.address}/".split("/")[1], number)
-        call = UsageTotals(1, Usage(**entry.body["usage"]), entry.body["price"])
-        used[key] = used.get(key, UsageTotals()) + call
-    return used
-
-
-def _journal_record(store: RunData, journal: Journal, usage: UsageByPhase) -> Record:
-    total = sum(usage.values(), UsageTotals())
-    lost = {"without_answer": number} if (number := journal.call_count - total.calls) > 0 else {}
-    return {
-        "usage": {**total.to_dict(), **lost},
-        "forms": [name for entry in journal.entries("note") if is_artifact_name(name := entry.body.get("form"))],
-        "changed_by_hand": store.edited_files(),
-        "unanswered": [address for address, _ in journal.pending_calls()],
-    }

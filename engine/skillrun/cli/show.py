@@ -25,13 +25,15 @@ from skillrun.cli.formatting import (
 )
 from skillrun.cli.output import Output
 from skillrun.cli.run_summary import summarize_run
-from skillrun.store.run_view import Conversation, RunCalls, RunView
+from skillrun.store.run_view import RunCalls, RunView
 from skillrun.syntax.diagnostics import UsageError, indent_continuation
 
 PAUSE_FLAGS: Final = frozenset({"pause_type", "block_reason"})
-HEADER: Final = ("phase", "outcome", "round", "duration", "calls", "tokens in", "tokens out", "price")
+HEADER: Final = (
+    "phase", "outcome", "round", "duration", "calls", "tokens in", "tokens out", "price", "waiting", "replayed"
+)  # fmt: skip
+OPTIONAL_COLUMNS: Final = ("waiting", "replayed")
 MAX_VALUE_LENGTH: Final = 100  # characters of a displayed value
-
 
 HELP: Final = """Summarise RUN: phases, warnings, usage, and files that you edited.
 
@@ -67,9 +69,8 @@ def _show_calls(calls: RunCalls, run_argument: str, selector: CallSelector, out:
     for text in calls.notes:
         out.note(f"warning: {text}")
     conversations = select_calls(calls, selector)
-    out.data(
-        {"run": calls.name, "is_held": calls.is_held, "calls": [_call_data(calls, each) for each in conversations]}
-    )
+    data = [conversation_data(each, calls.dropped_text(each)) for each in conversations]
+    out.data({"run": calls.name, "is_held": calls.is_held, "calls": data})
     if out.json:
         return 0
     if len(conversations) > 1 and not selector.step and "/" not in selector.phase:
@@ -89,21 +90,27 @@ def _show_calls(calls: RunCalls, run_argument: str, selector: CallSelector, out:
     return 0
 
 
-def _call_data(calls: RunCalls, conversation: Conversation) -> dict[str, Any]:
-    return conversation_data(conversation, calls.dropped_text(conversation))
-
-
 def _summary_lines(record: Mapping[str, Any]) -> list[str]:
     phases = record["phases"]
+    prompts = [
+        (prompt, ", ".join(f"{part} {tokens:,}" for part, tokens in prompt["parts"].items()))
+        for prompt in record["prompts"]
+    ]
+    flags = [  # without those that describe open questions
+        (phase, {name: flag for name, flag in phase["flags"].items() if name not in PAUSE_FLAGS}) for phase in phases
+    ]
     parts = {
         "inputs": [f"{name}: {text}" for name, text in _short_values(record["inputs"])],
         "state": [f"{name}: {text}" for name, text in _short_values(record["state"])],
         "models": [f"{tier} = {model}" for tier, model in record["models"].items()],
         "": _phase_table(phases),
         "outputs": [f"{phase_label(phase)}: {text}" for phase in phases if (text := _join_pairs(phase["outputs"]))],
-        "flags": [f"{phase_label(phase)}: {text}" for phase in phases if (text := _join_pairs(_flags(phase)))],
+        "flags": [f"{phase_label(phase)}: {text}" for phase, of_it in flags if (text := _join_pairs(of_it))],
         "what happened": [f"{phase_label(entry)}: {entry['text']}" for entry in record["happened"]],
-        "longest prompt of each step, in tokens": [_format_prompt_sizes(prompt) for prompt in record["prompts"]],
+        "longest prompt of each step, in tokens": [
+            f"{phase_label(prompt)}, {prompt['text']}: {sum(prompt['parts'].values()):,} ({sizes})"
+            for prompt, sizes in prompts
+        ],
         "left out of prompts, for lack of space": [
             f"{phase_label(entry)}: {entry['text']}" for entry in record["left_out"]
         ],
@@ -138,40 +145,20 @@ def _summary_lines(record: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _format_prompt_sizes(prompt: Mapping[str, Any]) -> str:
-    """Return a line about a step's longest prompt: its tokens, in total and by part."""
-    parts = ", ".join(f"{part} {tokens:,}" for part, tokens in prompt["parts"].items())
-    return f"{phase_label(prompt)}, {prompt['text']}: {sum(prompt['parts'].values()):,} ({parts})"
-
-
 def _phase_table(phases: list[Mapping[str, Any]]) -> list[str]:
-    """Return the table of phases and their paid calls. Columns for waiting and replayed calls are added if needed."""
-    more = {
-        "waiting": [format_duration(phase["waited"]) if phase["waited"] >= MIN_WAITING else "" for phase in phases],
-        "replayed": [f"{number:,}" if (number := phase["usage"].get("replayed")) else "" for phase in phases],
-    }
-    shown = {title: cells for title, cells in more.items() if any(cells)}
-    rows = [[*_phase_cells(phase), *(cells[at] for cells in shown.values())] for at, phase in enumerate(phases)]
-    return format_table((*HEADER, *shown), rows, right=range(2, len(HEADER) + len(shown)))
-
-
-def _phase_cells(phase: Mapping[str, Any]) -> list[str]:
-    usage = phase["usage"]
-    flow = ["", "", "", ""]
-    if usage.get("calls"):
-        flow = [*(f"{usage[key]:,}" for key in ("calls", "input", "output")), format_price(usage["price"])]
-    return [
-        phase["phase"],
-        phase_status_text("back" if phase["back"] else phase["status"]),
-        str(phase["round"]),
-        format_duration(phase["seconds"]) if phase["seconds"] else "",
-        *flow,
-    ]
-
-
-def _flags(phase: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the flags of a phase, without those that describe its open questions."""
-    return {name: flag for name, flag in phase["flags"].items() if name not in PAUSE_FLAGS}
+    """Return the table of phases and their paid calls. Empty columns for waiting and replayed calls are left out."""
+    rows = []
+    for phase in phases:
+        usage, flow = phase["usage"], ["", "", "", ""]
+        if usage.get("calls"):
+            flow = [*(f"{usage[key]:,}" for key in ("calls", "input", "output")), format_price(usage["price"])]
+        row = [phase["phase"], phase_status_text("back" if phase["back"] else phase["status"]), str(phase["round"])]
+        row += [format_duration(phase["seconds"]) if phase["seconds"] else "", *flow]
+        row += [format_duration(phase["waited"]) if phase["waited"] >= MIN_WAITING else ""]
+        rows.append([*row, f"{number:,}" if (number := usage.get("replayed")) else ""])
+    columns = [at for at, title in enumerate(HEADER) if title not in OPTIONAL_COLUMNS or any(row[at] for row in rows)]
+    header, *cells = ([row[at] for at in columns] for row in (HEADER, *rows))
+    return format_table(header, cells, right=range(2, len(columns)))
 
 
 def _join_pairs(values: Mapping[str, Any]) -> str:

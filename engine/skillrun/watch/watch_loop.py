@@ -10,14 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from skillrun.cli.differences import (
-    FieldDifference,
-    json_value,
-    reply_lines,
-    text_difference,
-    truncate_lines,
-    value_differences,
-)
+from skillrun.cli.call_view import truncate_lines
+from skillrun.cli.differences import FieldDifference, json_value, reply_lines, text_difference, value_differences
 from skillrun.cli.formatting import NEEDS_INPUT, count_noun, format_event, status_line
 from skillrun.events import (
     Asked,

@@ -10,8 +10,8 @@ from typing import Any, Final
 import click
 
 from skillrun.cli import completion, options
-from skillrun.cli.call_view import CallSelector, call_label, call_path, select_calls
-from skillrun.cli.differences import reply_lines, truncate_lines
+from skillrun.cli.call_view import CallSelector, call_label, call_path, select_calls, truncate_lines
+from skillrun.cli.differences import reply_lines
 from skillrun.cli.formatting import count_noun, format_price, format_table
 from skillrun.cli.output import Output
 from skillrun.extensions.report.run_pairs import (
