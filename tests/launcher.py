@@ -159,7 +159,7 @@ def _serve(requests: socket.socket) -> dict[str, Any] | None:
 
 def _run(request: dict[str, Any]) -> None:
     """Run a request as a new Python process would."""
-    from skillrun.store import checkpoints
+    from skillrun.store import kill_points
 
     os.chdir(request["folder"])
     os.environ.clear()
@@ -178,7 +178,7 @@ def _run(request: dict[str, Any]) -> None:
         new = open(number, "w", encoding=old.encoding, errors=old.errors)  # noqa: SIM115, PTH123
         new.reconfigure(line_buffering=number == 2 or new.isatty(), write_through=unbuffered)
         setattr(sys, name, new)
-    checkpoints.hook = checkpoints._from_environment()
+    kill_points.hook = kill_points._from_environment()
     kind, name, *rest = arguments
     sys.argv[:] = [kind, *rest]
     sys.path[0] = "" if kind == "-c" else str(Path.cwd())

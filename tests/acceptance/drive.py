@@ -27,7 +27,7 @@ from skillrun.questions.responder import open_responder
 from skillrun.runtime import session
 from skillrun.runtime.inputs import validate_inputs
 from skillrun.runtime.run import RunOptions, Services, Session
-from skillrun.store import checkpoints
+from skillrun.store import kill_points
 from skillrun.store.local.journal import SqliteJournal
 from skillrun.store.local.local_store import LocalStore
 from skillrun.syntax.diagnostics import render_problem
@@ -83,7 +83,7 @@ class Driver:
         code = 70
         try:
             os.environ.update(environment)
-            checkpoints.hook = checkpoints._from_environment() if environment else None
+            kill_points.hook = kill_points._from_environment() if environment else None
             code = asyncio.run(self._run(runs))
         except BaseException as error:  # noqa: BLE001 (a child must never continue as its parent)
             sys.stderr.write(f"{type(error).__name__}: {error}\n")

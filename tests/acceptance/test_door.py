@@ -24,7 +24,7 @@ import pytest
 from skillrun.models.messages import AttemptListener, Reply, Request
 from skillrun.models.scripted import ScriptedGateway
 from skillrun.runtime import run_budget
-from skillrun.store import checkpoints
+from skillrun.store import kill_points
 from skillrun.store.local.journal import read_journal
 from tests.acceptance.conftest import Call, Done, Make
 from tests.servers import openai
@@ -194,7 +194,7 @@ def fail_commits(monkeypatch: Any, at: int, times: int) -> None:
         if name == "commit: before" and at <= commits < at + times:
             raise OSError(errno.ENOSPC, "no space left")
 
-    monkeypatch.setattr(checkpoints, "hook", hook)
+    monkeypatch.setattr(kill_points, "hook", hook)
 
 
 @pytest.mark.slow
@@ -210,7 +210,7 @@ def test_after_a_failed_write_no_call_is_sent_and_no_reply_is_lost(at: int, crow
         assert crowd.pending_calls() == []
         assert "no space left); all replies are recorded" in done.out
         assert "Nothing was lost" not in done.out
-        monkeypatch.setattr(checkpoints, "hook", None)
+        monkeypatch.setattr(kill_points, "hook", None)
         assert crowd.skillrun(*next_command(done)).code == 0
         assert crowd.requests() == Counter(f"n{number}" for number in range(MEMBERS))
 
@@ -227,7 +227,7 @@ def test_replies_that_could_not_be_stored_are_reported_as_lost(crowd: Crowd, mon
         assert re.search(rf"{lost.total()} (reply|replies) could not be stored and will be requested again", done.out)
         assert "Nothing was lost" not in done.out
         assert len(crowd.pending_calls()) == lost.total()
-        monkeypatch.setattr(checkpoints, "hook", None)
+        monkeypatch.setattr(kill_points, "hook", None)
         assert crowd.skillrun(*next_command(done)).code == 0
         assert crowd.requests() == Counter(f"n{number}" for number in range(MEMBERS)) + lost
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from skillrun.store import checkpoints
+from skillrun.store import kill_points
 from skillrun.store.local.lock import LocalLease
 from skillrun.syntax.diagnostics import SkillrunError
 from tests.acceptance.conftest import Call, Done, Make
@@ -33,10 +33,10 @@ def meddle(monkeypatch: pytest.MonkeyPatch) -> Meddle:
     def register(action: Callable[[], object], point: str) -> None:
         def hook(name: str) -> None:
             if name.startswith(point):
-                monkeypatch.setattr(checkpoints, "hook", None)
+                monkeypatch.setattr(kill_points, "hook", None)
                 action()
 
-        monkeypatch.setattr(checkpoints, "hook", hook)
+        monkeypatch.setattr(kill_points, "hook", hook)
 
     return register
 
@@ -48,7 +48,7 @@ def fail_checkpoints(monkeypatch: pytest.MonkeyPatch, number: int, *points: str)
         if name in points:
             raise OSError(number, os.strerror(number))
 
-    monkeypatch.setattr(checkpoints, "hook", hook)
+    monkeypatch.setattr(kill_points, "hook", hook)
 
 
 def run_next_commands(done: Done, skillrun: Call) -> Done:
@@ -225,7 +225,7 @@ def test_an_unwritable_artifact_fails_the_run_with_a_message_and_it_resumes(
     message = f"{run / 'greeting.md'} cannot be read or written: {os.strerror(number)}"
     assert (done.code, f"failed: {message}" in done.out, "Traceback" in done.err) == (1, True, False), done
     assert "status: failed" in (run / "state.md").read_text()
-    monkeypatch.setattr(checkpoints, "hook", None)
+    monkeypatch.setattr(kill_points, "hook", None)
     assert (run_next_commands(done, skillrun).code, count_calls(run, skillrun)) == (0, 2)
 
 
@@ -247,10 +247,10 @@ def test_a_state_that_may_not_be_on_disk_has_the_status_that_the_command_reports
 
     def hook(name: str) -> None:  # like a failed fsync of the folder after the rename
         if name == "rename state.md: after" and "status: waiting" in (run / "state.md").read_text():
-            monkeypatch.setattr(checkpoints, "hook", None)
+            monkeypatch.setattr(kill_points, "hook", None)
             raise OSError(errno.EIO, os.strerror(errno.EIO))
 
-    monkeypatch.setattr(checkpoints, "hook", hook)
+    monkeypatch.setattr(kill_points, "hook", hook)
     done = skillrun("visit", "--model", "scripted:default")
     assert (done.code, f"failed: {run / 'state.md'} cannot be read or written" in done.out) == (1, True), done
     assert skillrun("show", "visit", "--json").json["status"] == "failed"
@@ -297,10 +297,10 @@ def test_a_running_call_is_recorded_when_another_file_cannot_be_written(
         if name == point and "rename one.md: before" in points:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(checkpoints, "hook", hook)
+    monkeypatch.setattr(kill_points, "hook", hook)
     done = skillrun("pair", "--script", "script.yaml")
     assert (done.code, "No space left on device" in done.out, "free disk space" in done.out) == (1, True, True), done
-    monkeypatch.setattr(checkpoints, "hook", None)
+    monkeypatch.setattr(kill_points, "hook", None)
     shown = skillrun("show", "pair", "--json").json
     assert shown["unanswered"] == []
     again = skillrun("resume", "pair", "--script", "script.yaml", "--json").json

@@ -19,7 +19,7 @@ from skillrun.extensions.workers.postgres.lease import PostgresLease, RunRow
 from skillrun.extensions.workers.postgres.maintenance import migrate
 from skillrun.extensions.workers.postgres.stored_run import PostgresRun
 from skillrun.repository.confined_folder import ConfinedFolder
-from skillrun.store import checkpoints
+from skillrun.store import kill_points
 from skillrun.store.files import Files
 from skillrun.store.journal import Journal
 from skillrun.store.local.journal import SqliteJournal
@@ -124,5 +124,5 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
 def points(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of the checkpoints, in the order in which they are reached."""
     reached: list[str] = []
-    monkeypatch.setattr(checkpoints, "hook", reached.append)
+    monkeypatch.setattr(kill_points, "hook", reached.append)
     return reached

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from skillrun.repository.paths import PathRefused
-from skillrun.store import checkpoints
+from skillrun.store import kill_points
 from skillrun.store.files import FileChanged, Files, read_content
 from skillrun.syntax.diagnostics import SkillrunError
 from tests.contract.conftest import KINDS, Store
@@ -179,7 +179,7 @@ def test_an_interrupt_at_a_checkpoint_leaves_the_old_or_the_new_file(
 
     files.write("a.md", "old")
     with monkeypatch.context() as patch:
-        patch.setattr(checkpoints, "hook", hook)
+        patch.setattr(kill_points, "hook", hook)
         with pytest.raises(KeyboardInterrupt):
             files.write("a.md", "new")
     assert files.read("a.md") == {"before": b"old", "after": b"new"}[moment]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from skillrun.store import checkpoints
+from skillrun.store import kill_points
 from skillrun.store.journal import Journal, JournalDamaged, JournalUnwritable, Kind
 from skillrun.store.memory import MemoryJournal
 from tests.contract.conftest import KINDS, Store
@@ -139,7 +139,7 @@ def fail_commits(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
         if name == "commit: before":
             raise error
 
-    monkeypatch.setattr(checkpoints, "hook", hook)
+    monkeypatch.setattr(kill_points, "hook", hook)
 
 
 def test_after_a_failed_write_the_journal_keeps_replies_and_refuses_new_records(

@@ -23,7 +23,7 @@ from typing import IO, Any, Final
 from skillrun.cli.main import main
 from skillrun.models.gateway import ModelGateway
 from skillrun.models.messages import ModelError, Reply, Request
-from skillrun.store import checkpoints
+from skillrun.store import kill_points
 
 TIMEOUT: Final = 60.0  # seconds after which a process counts as hanging
 UNCAUGHT: Final = 70  # the exit code if an exception leaves `main`
@@ -61,7 +61,7 @@ def run_command(job: Mapping[str, Any], words: list[str], output: tuple[int, int
     os.dup2(output[0], 1)
     os.dup2(output[1], 2)
     os.environ.update(job.get("environment") or {})
-    checkpoints.hook = edit_at_checkpoint(job["edit"]) if "edit" in job else checkpoints._from_environment()
+    kill_points.hook = edit_at_checkpoint(job["edit"]) if "edit" in job else kill_points._from_environment()
     calls = os.open(job["calls"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
 
     async def send_and_log(gateway: ModelGateway, request: Request, address: str, *more: Any, **named: Any) -> Reply:

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from skillrun.cli.main import main
-from skillrun.store import checkpoints
+from skillrun.store import kill_points
 from tests.faults.forks import disk, warm
 
 
@@ -47,7 +47,7 @@ def run_worker(job: Mapping[str, Any]) -> int:
     os.dup2(log, 1)
     os.dup2(log, 2)
     os.environ.update(job["environment"])
-    checkpoints.hook = checkpoints._from_environment()
+    kill_points.hook = kill_points._from_environment()
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     if job.get("off"):
         shift_clock(job["off"])

@@ -30,7 +30,7 @@ from skillrun.questions.responder import QuestionSet
 from skillrun.runtime import session
 from skillrun.runtime.inputs import validate_inputs
 from skillrun.runtime.run import Rerun, RunOptions, Services, Session
-from skillrun.store import checkpoints
+from skillrun.store import kill_points
 from skillrun.store.frontmatter import from_frontmatter
 from skillrun.store.journal import Journal
 from skillrun.store.local.journal import SqliteJournal
@@ -234,12 +234,12 @@ def check_project(project: Path) -> Program:
 
 @contextmanager
 def _checkpoint_hook(hook: Callable[[str], None]) -> Iterator[None]:
-    before = checkpoints.hook
-    checkpoints.hook = hook
+    before = kill_points.hook
+    kill_points.hook = hook
     try:
         yield
     finally:
-        checkpoints.hook = before
+        kill_points.hook = before
 
 
 @contextmanager

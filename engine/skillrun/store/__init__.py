@@ -1,4 +1,4 @@
-"""The data of a run: journal, artifacts, summaries, state, lease and checkpoints.
+"""The data of a run: journal, artifacts, summaries, state, lease and kill points.
 
 Defines the interfaces that every store implements. Knows nothing of steps, prompts or models.
 """

@@ -12,8 +12,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, Literal, NamedTuple, get_args
 
-from skillrun.store.checkpoints import kill_point
 from skillrun.store.files import LeaseLost, sha256_of
+from skillrun.store.kill_points import kill_point
 from skillrun.store.rows import (
     NO_CHAIN,
     TEXT,

@@ -11,7 +11,6 @@ from pathlib import Path
 from skillrun.repository.confined_folder import LONGEST, ConfinedFolder, EntryKind, WriteGuard
 from skillrun.repository.matching import find_matching_files
 from skillrun.repository.paths import PathRefused
-from skillrun.store.checkpoints import kill_point
 from skillrun.store.files import LARGEST, LeaseLost, check_run_exists, encode, normalize_path
 from skillrun.store.journal import (
     RESTORE_HINT,
@@ -22,6 +21,7 @@ from skillrun.store.journal import (
     JournalRow,
     accept_any_body,
 )
+from skillrun.store.kill_points import kill_point
 from skillrun.syntax.diagnostics import SkillrunError
 from skillrun.types.schemas import quote_value
 

@@ -24,7 +24,7 @@ from skillrun.questions.responder import open_responder
 from skillrun.runtime import session
 from skillrun.runtime.inputs import validate_inputs
 from skillrun.runtime.run import RunOptions, Services, Session
-from skillrun.store import checkpoints
+from skillrun.store import kill_points
 from skillrun.store.frontmatter import from_frontmatter
 from skillrun.store.local.local_store import LocalStore
 from skillrun.store.local.signing_key import ensure_signing_key
@@ -55,7 +55,7 @@ class KilledRuns:
             code = 70
             try:
                 os.umask(0o022)
-                checkpoints.hook = hook
+                kill_points.hook = hook
                 code = asyncio.run(self._start_or_resume(runs))
             finally:
                 os._exit(code)

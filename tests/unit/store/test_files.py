@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from skillrun.repository.confined_folder import ConfinedFolder
-from skillrun.store import checkpoints
+from skillrun.store import kill_points
 from skillrun.store.files import sha256_of
 from skillrun.store.local.local_files import remove_leftovers, write_atomic
 
@@ -52,7 +52,7 @@ def test_a_failed_write_leaves_only_the_old_file(tmp_path: Path, monkeypatch: py
     def fail(name: str) -> None:
         raise OSError(name)
 
-    monkeypatch.setattr(checkpoints, "hook", fail)
+    monkeypatch.setattr(kill_points, "hook", fail)
     with pytest.raises(OSError, match="rename a: before"):
         write_atomic(ConfinedFolder(tmp_path), "a", "new")
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("a", "old")]

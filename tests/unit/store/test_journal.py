@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skillrun.store import checkpoints
+from skillrun.store import kill_points
 from skillrun.store.journal import Journal, JournalUnwritable, Kind
 from skillrun.store.local.journal import SqliteJournal, read_journal
 from skillrun.store.rows import compress_piece, decompress_piece
@@ -124,7 +124,7 @@ def read_all(journal: Journal) -> dict[str, Any]:
 
 def test_records_of_one_turn_share_a_commit(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
     points: list[str] = []
-    monkeypatch.setattr(checkpoints, "hook", points.append)
+    monkeypatch.setattr(kill_points, "hook", points.append)
 
     async def fan_out() -> None:
         await asyncio.gather(*(journal.record("reply", f"a/{number}", "1", {"n": number}) for number in range(50)))
@@ -174,7 +174,7 @@ def test_after_an_interrupted_commit_the_journal_refuses_records(
         if name == "commit: after":
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(checkpoints, "hook", interrupt)
+    monkeypatch.setattr(kill_points, "hook", interrupt)
     with pytest.raises(KeyboardInterrupt):
         record(journal, "reply", "a", "1", {})
     with pytest.raises(SkillrunError, match="KeyboardInterrupt"):

@@ -43,8 +43,8 @@ from skillrun.runtime.prompts.step_records import (
 )
 from skillrun.runtime.run import PhaseRun, Run
 from skillrun.runtime.run_budget import Reservation
-from skillrun.store.checkpoints import kill_point
 from skillrun.store.journal import JournalUnwritable
+from skillrun.store.kill_points import kill_point
 from skillrun.structured_output.trailing_record import DocumentReply, find_last_block
 from skillrun.types.schemas import quote_value
 

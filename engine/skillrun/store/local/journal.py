@@ -17,7 +17,6 @@ from typing import Final
 
 from skillrun.repository.confined_folder import ConfinedFolder
 from skillrun.repository.paths import PathRefused
-from skillrun.store.checkpoints import kill_point
 from skillrun.store.files import LeaseLost
 from skillrun.store.journal import (
     RESTORE_HINT,
@@ -28,6 +27,7 @@ from skillrun.store.journal import (
     JournalRow,
     accept_any_body,
 )
+from skillrun.store.kill_points import kill_point
 from skillrun.store.local.local_files import open_tree, write_atomic
 from skillrun.store.local.lock import LocalLease, ensure_engine_folder, held_error
 from skillrun.store.local.verification import (

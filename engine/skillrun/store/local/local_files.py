@@ -17,9 +17,9 @@ from typing import Final
 from skillrun.repository.confined_folder import PRIVATE_MODE, ConfinedFolder, EntryKind
 from skillrun.repository.matching import find_matching_files
 from skillrun.repository.paths import PathRefused
-from skillrun.store.checkpoints import kill_point
 from skillrun.store.files import LARGEST, check_run_exists, encode, walk_folders
 from skillrun.store.journal import Journal
+from skillrun.store.kill_points import kill_point
 from skillrun.store.run_data import RunData
 
 SHARED: Final = 0o755  # mode of a shared folder, before the umask is applied

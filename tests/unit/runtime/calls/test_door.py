@@ -15,7 +15,7 @@ from skillrun.models.messages import Block, Message, ModelError, Request
 from skillrun.runtime.calls.conversation import AttemptRecorder
 from skillrun.runtime.run import EvaluationState
 from skillrun.runtime.run_budget import Reservation, RunBudget
-from skillrun.store import checkpoints
+from skillrun.store import kill_points
 from skillrun.store.journal import Journal, JournalUnwritable
 from skillrun.store.memory import MemoryJournal
 
@@ -65,10 +65,10 @@ def test_a_record_that_is_written_late_is_not_that_of_a_call_that_went_out(
         if name == "commit: before":
             raise OSError(errno.ENOSPC, "no space left")
 
-    monkeypatch.setattr(checkpoints, "hook", full)
+    monkeypatch.setattr(kill_points, "hook", full)
     with pytest.raises(JournalUnwritable):
         asyncio.run(attempts(journal).on_sent(1))
-    monkeypatch.setattr(checkpoints, "hook", None)
+    monkeypatch.setattr(kill_points, "hook", None)
     assert journal.write_error() is not None
     assert kinds(journal) == ["sent", "tried"]
     assert journal.pending_calls() == []

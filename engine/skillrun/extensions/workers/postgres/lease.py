@@ -14,8 +14,8 @@ from typing import Any, Final, TypeVar
 from weakref import WeakKeyDictionary
 
 from skillrun.extensions.workers.postgres.database import Database, Rows, StoreRefused, StoreUnavailable
-from skillrun.store.checkpoints import kill_point
 from skillrun.store.files import LeaseLost
+from skillrun.store.kill_points import kill_point
 from skillrun.syntax.diagnostics import SkillrunError
 
 T = TypeVar("T")
