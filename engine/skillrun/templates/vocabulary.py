@@ -115,7 +115,7 @@ def _passes_test(value: Any, test: str, *arguments: Any) -> bool:
     return apply_test(test, value, *arguments) if test else bool(value)
 
 
-_both = partial(Builtin, use="both")
+_dual_use = partial(Builtin, use="both")
 _run_function = partial(Builtin, use="function", needs_run=True)
 _text_filter = partial(Builtin, group="texts")
 _list_filter = partial(Builtin, accepts="a list", group="lists")
@@ -123,32 +123,34 @@ _sequence_filter = partial(Builtin, accepts="a list or text", group="lists")
 _field_filter = partial(Builtin, accepts="a list", group="fields of lists")
 BUILTINS: Final[Mapping[str, Builtin]] = {
     "range": Builtin(functions.number_range, ANY, use="function", number_arguments=(0, 1, 2)),
-    "clip": _both(functions.clip, return_types.text_result, number_arguments=(1, "n")),
-    "convergence": _both(functions.convergence, return_types.CONVERGENCE.maybe()),
-    "dedupe": _both(functions.dedupe, return_types.fewer_items, accepts="a list", number_arguments=(2, "threshold")),
-    "hits": _both(functions.hits, list_of(TEXT), accepts="a text", pattern_argument=1),
-    "matches": _both(functions.matches, return_types.matches_result, accepts="a text", pattern_argument=1),
-    "mean": _both(functions.mean, return_types.mean_result, accepts="a list"),
-    "new_in": _both(
+    "clip": _dual_use(functions.clip, return_types.text_result, number_arguments=(1, "n")),
+    "convergence": _dual_use(functions.convergence, return_types.CONVERGENCE.maybe()),
+    "dedupe": _dual_use(
+        functions.dedupe, return_types.fewer_items, accepts="a list", number_arguments=(2, "threshold")
+    ),
+    "hits": _dual_use(functions.hits, list_of(TEXT), accepts="a text", pattern_argument=1),
+    "matches": _dual_use(functions.matches, return_types.matches_result, accepts="a text", pattern_argument=1),
+    "mean": _dual_use(functions.mean, return_types.mean_result, accepts="a list"),
+    "new_in": _dual_use(
         functions.new_in,
         list_of(return_types.NEWS),
         accepts="a list",
         number_arguments=(3, "least"),
         pattern_argument=4,
     ),
-    "overlap": _both(functions.overlap, NUMBER),
-    "section": _both(functions.section, TEXT.maybe()),
-    "slug": _both(functions.slug, TEXT),
-    "tokens": _both(functions.tokens, NUMBER),
-    "top": _both(functions.top, return_types.top_result, accepts="a list", number_arguments=(1, "n")),
-    "untrusted": _both(functions.wrap_untrusted_text, return_types.text_result),
-    "amended": _both(functions.apply_text_edits, return_types.AMENDED),
-    "hits_in": _both(hits_in, return_types.records_by_kind(return_types.HIT), pattern_argument=1),
-    "ids_in": _both(ids_in, return_types.records_by_kind(return_types.ID), pattern_argument=1),
-    "links_between": _both(links_between, list_of(return_types.LINKED), accepts="a list"),
-    "numbers_in": _both(numbers_in, list_of(return_types.AMOUNT)),
-    "paths_in": _both(paths_in, list_of(return_types.PATH), pattern_argument=1),
-    "latest": _both(latest, return_types.latest_result, accepts="a list"),
+    "overlap": _dual_use(functions.overlap, NUMBER),
+    "section": _dual_use(functions.section, TEXT.maybe()),
+    "slug": _dual_use(functions.slug, TEXT),
+    "tokens": _dual_use(functions.tokens, NUMBER),
+    "top": _dual_use(functions.top, return_types.top_result, accepts="a list", number_arguments=(1, "n")),
+    "untrusted": _dual_use(functions.wrap_untrusted_text, return_types.text_result),
+    "amended": _dual_use(functions.apply_text_edits, return_types.AMENDED),
+    "hits_in": _dual_use(hits_in, return_types.records_by_kind(return_types.HIT), pattern_argument=1),
+    "ids_in": _dual_use(ids_in, return_types.records_by_kind(return_types.ID), pattern_argument=1),
+    "links_between": _dual_use(links_between, list_of(return_types.LINKED), accepts="a list"),
+    "numbers_in": _dual_use(numbers_in, list_of(return_types.AMOUNT)),
+    "paths_in": _dual_use(paths_in, list_of(return_types.PATH), pattern_argument=1),
+    "latest": _dual_use(latest, return_types.latest_result, accepts="a list"),
     "bank": _run_function(lambda name, group, n=3: None, list_of(return_types.QUESTION), number_arguments=(2, "n")),  # noqa: ARG005
     "members": _run_function(lambda role, models: None, list_of(TEXT)),  # noqa: ARG005
     "model": _run_function(lambda name: None, return_types.model_result),  # noqa: ARG005
