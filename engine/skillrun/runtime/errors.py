@@ -10,7 +10,7 @@ from skillrun.syntax.diagnostics import SkillrunError
 
 
 class StepFailed(Exception):
-    """A step failed. Its `otherwise` or the phase's breaker handles the failure; if neither does, the run ends.
+    """A step failed. The step's `otherwise` or the phase's breaker handles the failure; if neither does, the run ends.
 
     `value` is the incomplete result of an `agent` or `each`, which `otherwise` can read.
     """
@@ -27,8 +27,7 @@ class StepFailed(Exception):
     def template_value(self) -> dict[str, object]:
         """Return the value of `failure` in `otherwise`.
 
-        `kind` is the status of the first reply that failed, or the kind of the failed call, or `failed`. `text` is this
-        reply, unchanged.
+        `kind` is the kind of the first failed reply, or `failed` if there is none. `text` is the text of that reply.
         """
         replies: list[dict[str, Any]] = self.value.get("replies", [])
         reply = next((reply for reply in replies if reply["status"] != "success"), {})

@@ -14,8 +14,9 @@ from skillrun.store.summaries import TOKENS, Summary, UsageRecord
 class UsageTotals:
     """Totals of calls, tokens and price. If the price of any call is unknown, the total price is None.
 
-    `replayed` is the number of replies that were paid for in an earlier round; only that round counts their tokens and
-    price. `kept` is the number of tokens that calls in a persistent conversation read from a provider's cache.
+    `replayed` is the number of replies that were paid for in an earlier round. Only the earlier round counts their
+    tokens and price. `kept` is the number of tokens that calls in a persistent conversation read from a provider's
+    cache.
     """
 
     calls: int = 0
@@ -58,7 +59,7 @@ class UsageTotals:
 
 @dataclass(frozen=True)
 class StepRecords:
-    """The records that came with a step's documents, the fields requested in them, and the documents' paths."""
+    """The records in a step's documents, the fields that the step requested, and the paths of the documents."""
 
     records: tuple[Mapping[str, Any], ...]
     requested_fields: frozenset[str]
@@ -95,7 +96,7 @@ class Prompts:
         return length > self.longest.get(step, Longest()).length
 
     def add_omission(self, step: str, title: str, omission: Omission) -> None:
-        """Record what a prompt of a step omits, if no earlier prompt omitted more under the same title."""
+        """Record an omission from a prompt of a step. Only the largest omission under each title is kept."""
         if omission.tokens > self.omissions.get((step, title), Omission()).tokens:
             self.omissions[step, title] = omission
 
