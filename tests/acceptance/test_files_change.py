@@ -73,11 +73,11 @@ MOVED: dict[str, tuple[Callable[[Path], object], str]] = {
     "the lock": (lambda run: (run / ".run/lock").unlink(), "was removed or replaced during the run"),
     "the lock, replaced": (lambda run: replace_file(run / ".run/lock"), "was removed or replaced"),
     ".run, moved": (lambda run: (run / ".run").rename(run.parent / "aside"), ".run was moved during the run"),
-    "the folder": (lambda run: run.rename(run.with_name("eve")), "was moved during the run, to {runs}/eve"),
+    "the folder": (lambda run: run.rename(run.with_name("eve")), "was moved to {runs}/eve during the run"),
     "its records": (lambda run: shutil.rmtree(run / "summaries"), "draft.md was removed during the run"),
 }
 REMOVED: dict[str, tuple[Callable[[Path], object], str]] = {
-    ".run": (lambda run: shutil.rmtree(run / ".run"), "its journal with it"),
+    ".run": (lambda run: shutil.rmtree(run / ".run"), "including its journal"),
     "the folder": (shutil.rmtree, "ada was removed during the run"),
     "the journal": (lambda run: (run / ".run/journal.db").unlink(), "journal.db was removed or replaced"),
 }

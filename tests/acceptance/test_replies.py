@@ -347,7 +347,7 @@ def test_a_run_that_failed_on_a_file_name_resumes_after_the_workflow_is_fixed(li
     folder = library(files, rule)
     done = skillrun("names", "it", *SCRIPTED)
     assert done.code == 1
-    assert "put: `file` cannot write `state.md`: `state.md` is not a name for an artifact" in done.out
+    assert "put: `file` cannot write `state.md`: `state.md` is not a valid artifact name" in done.out
     assert skillrun("resume", "run", "--script", "script.yaml").code == 1
     path = folder / "skills" / "names" / "put.md"
     path.write_text(path.read_text(encoding="utf-8").replace('"{{ named.data.name }}"', '"out/{{ named.data.name }}"'))

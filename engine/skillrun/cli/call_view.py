@@ -48,7 +48,7 @@ class CallSelector:
 def select_calls(calls: RunCalls, selector: CallSelector) -> list[Conversation]:
     """Return the matching conversations: for each address, the latest version or the selected one.
 
-    Raises UsageError if none matches; its hint lists what exists.
+    Raises UsageError if no call matches; the hint lists the existing calls or versions.
     """
     at = selector
     if "/" in selector.phase:  # an address such as `workflow/phase/step/…`; the workflow may be left out
@@ -116,7 +116,7 @@ MAX_RESULT_LINES: Final = 12  # lines of a tool result that are shown without `-
 MAX_DIFFERENCE_LINES: Final = 40  # lines of one difference that are shown without `--full`
 HEADER: Final = ("call", "model", "turns", "tokens in", "tokens out", "price", "")
 PART_LABELS: Final = {"assistant": "earlier reply"}
-"""Labels of messages that are not divided into parts. Members that continue a conversation have such messages."""
+"""Labels of messages without parts, for members that continue a conversation."""
 STOP_REASONS: Final = {
     "length": "truncated at the length limit",
     "refusal": "refused",
@@ -170,7 +170,7 @@ def prompt_parts(request: Request) -> list[dict[str, Any]]:
 
 
 def parts_table(parts: Sequence[dict[str, Any]]) -> list[str]:
-    """Return the lines of a table of the parts, with tokens and first words. Below each part are its omissions."""
+    """Return a table of the parts with tokens and first words. The omissions of a part follow below it."""
     parts = [part for part in parts if part["text"]]  # a phase without criteria has an empty part
     rows = [[part["part"], f"{part['tokens']:,}", _excerpt(part["text"])] for part in parts]
     header, *lines = format_table(("part", "tokens", "begins"), rows, right=(1,))
@@ -199,7 +199,7 @@ def status_text(turn: ConversationTurn, *, is_held: bool) -> str:
 
 
 def call_label(conversation: Conversation) -> str:
-    """Return the call's path and attempt as `call_path` does, and its version if it has several."""
+    """Return the `call_path` of a call, followed by the version if the call has several versions."""
     several = conversation.versions > 1
     version = f", version {conversation.version} of {conversation.versions}" if several else ""
     return f"{call_path(conversation)}{version}"
@@ -224,7 +224,7 @@ def calls_table(conversations: Iterable[Conversation], *, is_held: bool) -> list
 
 
 def conversation_data(conversation: Conversation, dropped: str = "") -> dict[str, Any]:
-    """Return the conversation as JSON data; `dropped` describes what was left out of the reply."""
+    """Return the conversation as JSON data; `dropped` describes omitted items of the reply."""
     request = conversation.first.request
     reply = conversation.last.reply
     return {

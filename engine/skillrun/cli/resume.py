@@ -145,7 +145,7 @@ def resume_run(run_name: str, values: Mapping[str, Any], workflow: str = "") -> 
 
 
 def _warn_about_script(run: StoredRun, command: ResumeCommand, flags: Mapping[str, str], out: Output) -> None:
-    """Warn that the run used a script, and that this command does not name it."""
+    """Warn that the run used a script and that this command does not name the script."""
     recorded = RunView(run).resume_flags
     if "--script" in recorded:
         path, name = recorded["--script"], run.command_argument(current_project())
@@ -180,8 +180,8 @@ def _resolve_adopt_option(
 ) -> bool | None:
     """Return whether a run folder from another machine keeps its own models and its paths outside the project.
 
-    This is the value of `--adopt` or, if it is not set, the user's answer; None if there is nothing to decide. The
-    records of the run are kept in both cases. Raises SkillrunError if the user must decide and cannot be asked.
+    The result is the value of `--adopt` or, without it, the user's answer; None if there is nothing to decide. The
+    records of the run are kept in any case. Raises SkillrunError if the user must decide and cannot be asked.
     """
     session = _preview_session(loaded, adopt)
     claims = foreign_claims(session, run) if adopt is None else None

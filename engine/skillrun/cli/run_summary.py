@@ -119,7 +119,7 @@ def _phase_records(store: RunData, state: State, status: str, history: RunHistor
     for name in names:
         phase, summary = history.rounds[name, state.round], store.summaries.find_readable(name)
         is_summarized = summary is not None and (summary.is_over or phase.so_far is None)
-        if name in started_names and not phase.ended and not is_summarized:  # open: it has the status of the run
+        if name in started_names and not phase.ended and not is_summarized:  # an open phase has the status of the run
             current[name] = {"status": status, **(phase.so_far or {})}
         else:
             current[name] = {**phase.ended, **(summary.record if summary is not None else {})} or None
@@ -166,7 +166,7 @@ def _text_entry(phase: Record, text: str) -> Record:
 def _read_journal(run: StoredRun) -> tuple[Record, UsageByPhase, RunData]:
     """Return a record with data from the journal, the usage by phase, and the data of the run.
 
-    If the journal is missing, damaged or held by another process, the record has only the reason.
+    If the journal is missing, damaged or held by another process, the record contains only the reason.
     """
     used: UsageByPhase = {}
     try:

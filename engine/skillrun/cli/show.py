@@ -65,7 +65,7 @@ def show(run: str, phase: str, step: str, member: str, full: bool, version: int 
 
 
 def _show_calls(calls: RunCalls, run_argument: str, selector: CallSelector, out: Output, *, full: bool) -> int:
-    """Print the selected calls, and return the exit code. If a whole phase has several calls, print a table."""
+    """Print the selected calls, and return the exit code. For a whole phase with several calls, print a table."""
     for text in calls.notes:
         out.note(f"warning: {text}")
     conversations = select_calls(calls, selector)
@@ -166,7 +166,7 @@ def _join_pairs(values: Mapping[str, Any]) -> str:
 
 
 def _short_values(values: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return the non-empty values. Of a long list, show the number of items; of a long record, the short fields."""
+    """Return the non-empty values. A long list is shown as its length, a long record as its short fields."""
     return [(name, _shorten_value(value)) for name, value in values.items() if value not in ("", [], {}, None)]
 
 

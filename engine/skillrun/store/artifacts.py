@@ -1,7 +1,7 @@
-"""Tracks which files the run has written, and which of them a user has changed since.
+"""Tracks the files that the run has written, and detects which of them a user has changed.
 
-The `wrote` records of the journal list the written files. All names are validated, including recorded ones, so that
-none leads out of the run.
+The `wrote` records of the journal list the written files. Every name is validated, even a recorded name, because it
+could lead out of the run.
 """
 
 from __future__ import annotations
@@ -21,34 +21,34 @@ from skillrun.types.schemas import quote_value
 INBOX: Final = ".run/inbox"  # answers of users, until the run reads them
 SUMMARIES: Final = "summaries"
 FORBIDDEN_NAMES: Final = frozenset({".git", ".hg", ".svn", ".bzr", ".jj", ".sl", "head"})
-"""Names that turn a folder into a repository, whose hooks version control may execute. `HEAD` makes a bare one."""
+"""Names that make version control treat a folder as a repository and execute its hooks. `HEAD` marks a bare one."""
 MAX_PART_BYTES: Final = 240  # bytes: the limit of file systems, minus what temporary names add
 
 
 def normalize_artifact_name(name: str) -> str:
-    """Return the canonical name of an artifact, however its path is written.
+    """Return the canonical name of an artifact: `plan.md` for `./plan.md`.
 
-    Raises PathRefused for a path outside of the run, and for files of the engine.
+    Raises PathRefused for a path outside of the run, and for the path of an engine file.
     """
     if not name.isprintable():
-        raise PathRefused(f"{quote_value(name)} is not a name for an artifact: it has a non-printable character")
+        raise PathRefused(f"{quote_value(name)} is not a valid artifact name: it contains a non-printable character")
     if len(name) > LONGEST or any(len(part.encode(errors="replace")) > MAX_PART_BYTES for part in name.split("/")):
-        raise PathRefused(f"{quote_value(name)} is not a name for an artifact: it is too long")
+        raise PathRefused(f"{quote_value(name)} is not a valid artifact name: it is too long")
     path = normalize_path(name)
     parts = path.split("/")
     for part in parts:
         if part.casefold() in FORBIDDEN_NAMES:
-            raise PathRefused(f"{quote_value(name)} is not a name for an artifact: version control uses `{part}`")
+            raise PathRefused(f"{quote_value(name)} is not a valid artifact name: version control uses `{part}`")
     top = parts[0].casefold()  # some file systems ignore case
     if top in ("", ".run", SUMMARIES, STATE) or top.startswith("round-"):
-        raise PathRefused(f"`{name}` is not a name for an artifact: it belongs to the run itself")
+        raise PathRefused(f"`{name}` is not a valid artifact name: it belongs to the run itself")
     return path
 
 
 def variant_names(path: str) -> Iterator[str]:
-    """Yield other names for a file: `plan.new.md`, `plan.new-2.md` and so on.
+    """Yield alternative names for a file: `plan.new.md`, `plan.new-2.md` and so on.
 
-    They are used if the existing file may be a user's work.
+    Callers use them if the existing file could be a user's work.
     """
     stem, dot, suffix = path.rpartition(".")
     for number in count(1):
@@ -66,11 +66,11 @@ def is_artifact_name(name: Any) -> bool:
 
 WriteOutcome = Literal["written", "same", "kept", "conflict"]
 RefusalListener = Callable[[str], None]
-KEPT_PREFIX: Final = "kept/"  # address prefix of a note that says that an edited artifact stays
+KEPT_PREFIX: Final = "kept/"  # address prefix of a note: the edited artifact stays
 
 
 class Refusals:
-    """Collects messages about refused records, one line each, and passes them to listeners."""
+    """Collects a one-line message for each refused record, and passes the messages to listeners."""
 
     def __init__(self) -> None:
         self._lines: dict[str, None] = {}
@@ -81,7 +81,7 @@ class Refusals:
         return list(self._lines)
 
     def listen(self, listener: RefusalListener) -> None:
-        """Pass all refusals, past and future, to the listener."""
+        """Pass all past and future messages to `listener`."""
         self._listeners.append(listener)
         for line in self._lines:
             listener(line)
@@ -94,7 +94,7 @@ class Refusals:
 
 
 class Artifacts:
-    """The artifacts of a run. They are read-only if no journal is given."""
+    """The artifacts of a run. Without a journal, they are read-only."""
 
     def __init__(self, files: Files, journal: Journal | None, refusals: Refusals) -> None:
         self._files, self._journal, self._refusals = files, journal, refusals
@@ -114,9 +114,9 @@ class Artifacts:
         return normalize_artifact_name(name)
 
     def text(self, name: str, number: int = 0) -> str | None:
-        """Return the text of an artifact, or its text in the finished round `number` if this is not 0.
+        """Return the text of an artifact: the current text, or the text in finished round `number` if it is not 0.
 
-        Returns None if the file is missing or refused. A refusal is reported.
+        Returns None if the file is missing or refused. A refused file is reported.
         """
         try:
             content = read_content(
@@ -129,7 +129,7 @@ class Artifacts:
         return None if content is None else sanitize(content.decode("utf-8", "replace"))
 
     def has(self, name: str) -> bool:
-        """Whether an artifact exists. A refused artifact is reported and does not count."""
+        """Whether an artifact exists. Reports a refused artifact and returns False."""
         try:
             return self._files.has(normalize_artifact_name(name))
         except PathRefused as error:
@@ -143,7 +143,7 @@ class Artifacts:
         return [name for name in self._written if self.has(name)]
 
     def list_edited(self) -> list[str]:
-        """Return the artifacts whose current text the run has never written."""
+        """Return the artifacts that were edited outside the run."""
         return [name for name in self.list_names() if not self.is_unmodified(name)]
 
     def is_unmodified(self, name: str) -> bool:
@@ -160,9 +160,9 @@ class Artifacts:
     async def put(self, name: str, text: str) -> WriteOutcome:
         """Write an artifact, unless a user has changed the existing file.
 
-        If a user has changed the file, nothing is written. The result is then `kept` if the run has written this text
-        before: the user's version stays, even when the round ends. It is `conflict` if the text is new. The hash is
-        recorded before the file is written.
+        For a changed file, the result is `kept` if the run has written `text` before: the user's version stays, even
+        when the round ends. If `text` is new, the result is `conflict`. The hash is recorded before the file is
+        written.
         """
         current = self._digest(normalize_artifact_name(name))
         self.put_now.add(name)
@@ -191,7 +191,7 @@ class Artifacts:
         return "written"
 
     async def keep_user_version(self, name: str) -> None:
-        """Record that the user's version of an artifact stays in place when a round ends, instead of being moved."""
+        """Record that the user's version of an artifact stays in place when a round ends."""
         content = read_content(self._files, name)
         if self._journal is not None and content is not None and not self._has_keep_note(name, content):
             await self._journal.record("note", f"{KEPT_PREFIX}{name}", sha256_of(content), {})
@@ -199,17 +199,18 @@ class Artifacts:
     async def replace(self, name: str, text: str) -> None:
         """Overwrite an artifact.
 
-        The new text is recorded after the write, so that a kill in between does not make the run keep the old text.
+        The new text is recorded after the write. Otherwise, a kill between the two would make the run keep the old
+        text.
         """
         self.write_user_file(name, text)
         await self._record_write(name, sha256_of(text), text)
 
     def write_user_file(self, name: str, text: str) -> None:
-        """Write a file that belongs to the user afterwards."""
+        """Write a file and record nothing: the file then belongs to the user."""
         self._files.write(normalize_artifact_name(name), text)
 
     def create_form(self, name: str, text: str) -> bool:
-        """Write a file for the user to fill in, unless the file exists. Return whether it was written."""
+        """Write a form for the user to fill in, unless the file exists. Return whether the form was written."""
         return self._files.write_new(normalize_artifact_name(name), text)
 
     def remove(self, name: str) -> None:
@@ -222,7 +223,7 @@ class Artifacts:
         self._files.make_folder(normalize_artifact_name(name))
 
     def prune(self, current: set[str]) -> None:
-        """Remove the artifacts that the run wrote and that are not in `current`, unless a user has changed them."""
+        """Remove the run's artifacts that are not in `current`. Artifacts that a user has changed stay."""
         for name in self.list_names():
             if name not in current and self.is_unmodified(name):
                 self._files.remove(name)
@@ -232,8 +233,8 @@ class Artifacts:
     def move(self, name: str, target: str, *, copy: bool = False) -> None:
         """Move a file to a finished round.
 
-        The file is copied instead if `copy` is set, or if a user has changed the file and keeps it. A user's file at
-        `target` is renamed.
+        If `copy` is set or `keep_user_version` was called for the file, copy it instead. A user's file at `target` is
+        renamed.
         """
         try:
             exists = self._files.has(name)
@@ -251,7 +252,7 @@ class Artifacts:
             self._files.move(name, target)
 
     def restore_from_round(self, path: str, round_folder: str) -> None:
-        """Move a file of a finished round back into the run, if a user has created or changed it."""
+        """If a user has created or changed a file of a finished round, move the file back into the run."""
         name = path.removeprefix(f"{round_folder}/")
         if not self._files.is_file(path) or not is_artifact_name(name) or self._is_run_output(path):
             return
@@ -262,7 +263,7 @@ class Artifacts:
         self._files.move(path, name)
 
     def _is_run_output(self, path: str) -> bool:
-        """Whether a file in a round holds a text that the run wrote, or is a summary."""
+        """Whether a file in a round is a summary or contains a text that the run wrote."""
         name = path.partition("/")[2]
         if name.startswith(f"{SUMMARIES}/"):
             return True

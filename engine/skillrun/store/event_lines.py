@@ -1,4 +1,4 @@
-"""The lines of a transcript: formats events as JSON, writes them, and parses them. Invalid events are not returned."""
+"""Formats the events of a run as lines of JSON, writes the lines, and parses them. Invalid lines are left out."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def event_timestamp(at: object) -> float | None:
 
 
 class Transcript(ABC):
-    """Stores every event of a run within `FLUSH` seconds. A subclass writes the pending lines (`_write`)."""
+    """Stores every event of a run within `FLUSH` seconds. Subclasses implement `_write`."""
 
     what = "the transcript"
 
@@ -67,7 +67,7 @@ class Transcript(ABC):
         self._error: Exception | None = None
 
     def write_event(self, event: Event) -> None:
-        """Add an event. Raises an error if an earlier event could not be written."""
+        """Add an event. If an earlier write has failed, raise its error."""
         if self._error is not None:
             raise self._error
         self._lines.append(format_event_line(event))
@@ -84,7 +84,7 @@ class Transcript(ABC):
         self._lines += lines
 
     def close(self) -> Exception | None:
-        """Write the remaining events. Return the error if some could not be written."""
+        """Write the remaining events. If a write has failed, return its error."""
         if self._flush is not None:
             self._flush.cancel()
         self._write()
@@ -92,7 +92,7 @@ class Transcript(ABC):
 
     @abstractmethod
     def _write(self) -> None:
-        """Write the pending lines, and reset `_flush`. An error is kept, because no caller waits for this write."""
+        """Write the pending lines, and reset `_flush`. Store an error, because no caller waits for the write."""
 
 
 EVENT_TYPES: Final[Mapping[str, type[Event]]] = {kind.__name__: kind for kind in Event.__subclasses__()}

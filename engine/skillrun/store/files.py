@@ -1,7 +1,7 @@
 """The files of a run: artifacts, summaries, rounds and state. Each file is written completely or not at all.
 
-`Files` is a protocol. `local/local_files.py` keeps the files in the folder of the run, and `memory.py` in memory. The
-contract is `tests/contract/test_files.py`. This module knows neither what a file contains nor who wrote it.
+`Files` is a protocol. `local/local_files.py` stores the files in the run's folder, `memory.py` stores them in memory.
+`tests/contract/test_files.py` tests the protocol.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ LARGEST: Final = 50_000_000  # maximum bytes of a file
 
 
 class FileChanged(Exception):
-    """A file has changed since the content that should replace it was made."""
+    """A file has changed since its new content was prepared."""
 
 
 class LeaseLost(SkillrunError):
     """The files of a run have moved, or this process no longer holds the run.
 
-    The `next_step` is complete: callers add nothing to it.
+    The `next_step` is complete: callers must not add to it.
     """
 
 
 class Files(Protocol):
     """The files and folders of a run. Names are relative to the run's folder, with `/` and without `..`.
 
-    A name that leads out of the run, or to a file that cannot be part of a run, raises PathRefused. A name that the
-    file system does not allow, or that belongs to another kind of entry, raises OSError. A file is stored when `write`
-    returns. After a kill at any moment, a file has either its old or its new content. Writes and moves raise LeaseLost
-    if the process has lost the run.
+    Methods raise PathRefused for a name that leads out of the run or to a file that cannot be part of a run. They raise
+    OSError for a name that the file system does not allow or that another kind of entry has. A file is stored when
+    `write` returns. If the process is killed, each file has either its old or its new content. Writes and moves raise
+    LeaseLost if the process has lost the run.
     """
 
     path: Path
-    """The location of the files, for messages only. It is not used to open files."""
+    """The location of the files, for messages. Never used to open files."""
 
     def has(self, name: str) -> bool:
         """Whether a file exists. Raises IsADirectoryError for a folder, PathRefused for any other kind of entry."""
@@ -58,7 +58,7 @@ class Files(Protocol):
         ...
 
     def read(self, name: str, limit: int = LARGEST) -> bytes:
-        """Return at most `limit` bytes of a file, or one byte more if the file is larger. Raises FileNotFoundError."""
+        """Return the content of a file, but at most its first `limit` + 1 bytes. Raises FileNotFoundError."""
         ...
 
     def entries(self, name: str = ".") -> list[tuple[str, EntryKind]]:
@@ -66,7 +66,7 @@ class Files(Protocol):
         ...
 
     def matching(self, pattern: str) -> list[str]:
-        """Return the files that match a glob, or whose name is literally the glob, sorted by path parts.
+        """Return the files that match the glob `pattern` or are named exactly `pattern`, sorted by path parts.
 
         Links are left out.
         """
@@ -75,7 +75,7 @@ class Files(Protocol):
     def write(self, name: str, content: str | bytes, *, precondition: Callable[[], None] = lambda: None) -> None:
         """Replace a file, or create it and its parent folders.
 
-        `precondition` is called at the last moment. If it raises FileChanged, the file stays unchanged.
+        `precondition` is called just before the change. If it raises FileChanged, the file stays unchanged.
         """
         ...
 
@@ -88,7 +88,7 @@ class Files(Protocol):
         ...
 
     def remove(self, name: str) -> None:
-        """Remove a file, or a folder with all that is in it."""
+        """Remove a file, or a folder and its contents."""
         ...
 
     def make_folder(self, name: str) -> None:
@@ -112,7 +112,7 @@ def read_content(files: Files, name: str) -> bytes | None:
         return None
     if len(content) > LARGEST:
         raise PathRefused(
-            f"{quote_value(name)} is larger than {LARGEST:,} bytes", "No run writes files of this size; move it away."
+            f"{quote_value(name)} is larger than {LARGEST:,} bytes", "No run writes such a large file. Move it away."
         )
     return content
 
@@ -125,16 +125,16 @@ def check_run_exists(runs: Path, name: str) -> None:
 
 
 def walk_folders(folder: SearchableFolder) -> Iterator[str]:
-    """Yield the folder of a run and all folders below it, without links and without nested runs.
+    """Yield the name of a run's folder and of each folder below it. Links and nested runs are left out.
 
-    Raises PathRefused if they are nested too deep.
+    Raises PathRefused if folders are nested too deeply.
     """
     pending = ["."]
     while pending:
         name = pending.pop()
         yield name
         if name.count("/") >= DEEPEST:
-            raise PathRefused(f"folders are nested more than {DEEPEST} deep in {folder.path}", "Move them away.")
+            raise PathRefused(f"folders in {folder.path} are nested more than {DEEPEST} levels deep", "Move them away.")
         subfolders = [
             leaf if name == "." else f"{name}/{leaf}" for leaf, kind in folder.entries(name) if kind == "folder"
         ]
@@ -157,7 +157,7 @@ def normalize_path(name: str) -> str:
 
 
 def sha256_of(content: str | bytes) -> str:
-    """Return the SHA-256 as 64 hexadecimal digits. A text is hashed in the encoding in which it is written."""
+    """Return the SHA-256 as 64 hexadecimal digits. A text is first encoded with `encode`."""
     return hashlib.sha256(encode(content)).hexdigest()
 
 

@@ -1,4 +1,4 @@
-"""Writes and reads frontmatter, so that plain data is read back unchanged."""
+"""Writes and reads frontmatter. Plain data is read back unchanged."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _ESCAPED: Final = re.compile(
 
 
 def _text(dumper: yaml.CSafeDumper, value: str) -> yaml.ScalarNode:
-    """Quote texts that YAML 1.2 would read as another type, and print long texts as blocks."""
+    """Represent a text: quoted if YAML 1.2 would read another type, and as a block if it has several lines."""
     value = replace_surrogates(value)
     style = _short_style(value) if len(value) <= SHORT else _style(value)
     return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
@@ -66,7 +66,7 @@ _Dumper.add_representer(str, _text)
 class FrontmatterHandler(BaseHandler):
     """A python-frontmatter handler that uses skillrun's YAML and preserves every byte.
 
-    Loading needs the `source` of the file. The handler keeps the positions of the loaded values.
+    `load` requires the `source` of the file, and stores the positions of the values in `front`.
     """
 
     FM_BOUNDARY = re.compile(r"^---[ \t]*(?:\n|\Z)", re.MULTILINE)
@@ -91,7 +91,7 @@ class FrontmatterHandler(BaseHandler):
         return "".join(_entry(marshal.dumps(entry, 2)) for entry in plain_data(metadata).items()) or "{}\n"
 
     def format(self, post: Post, **_: object) -> str:
-        """Format without a blank line between frontmatter and body, and keep the whitespace at the ends of both."""
+        """Format the file without a blank line before the body. Whitespace at the ends of the body is preserved."""
         return f"{self.START_DELIMITER}\n{self.export(post.metadata)}{self.END_DELIMITER}\n{post.content}"
 
 
@@ -104,21 +104,21 @@ def to_frontmatter(data: Mapping[str, Any], body: str = "") -> str:
 
 @lru_cache(maxsize=64)  # most of a state stays the same
 def _entry(marshalled: bytes) -> str:
-    """Return the lines of one frontmatter entry. They do not depend on other entries."""
+    """Return the lines of one frontmatter entry. The lines do not depend on other entries."""
     entry = marshal.loads(marshalled)  # noqa: S302 (it was dumped above)
     front = yaml.dump(dict([entry]), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
     return _ESCAPED.sub(lambda match: f"\\U{ord(match[0]):08x}", front)
 
 
 def as_yaml(data: Any) -> str:
-    """Format plain data as a YAML document for display. It is not read back."""
+    """Format plain data as a YAML document, for display only."""
     return yaml.dump(plain_data(data), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=1 << 20).rstrip()
 
 
 def format_json_text(text: str) -> str:
     """Format a text that is a JSON object or list as YAML; return any other text unchanged.
 
-    Spaces at line ends are left out, because YAML cannot show a text with such spaces as a block.
+    Spaces at line ends are removed, because YAML cannot format a text as a block if a line ends with spaces.
     """
     if not text.lstrip().startswith(("{", "[")):
         return text
@@ -129,7 +129,7 @@ def format_json_text(text: str) -> str:
 
 
 def _unique_fields(fields: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return the fields of an object. Raises ValueError for a duplicate, which would be lost."""
+    """Return the fields of an object as a dict. Raises ValueError for a duplicate field, which a dict would lose."""
     entries = dict(fields)
     if len(entries) < len(fields):
         raise ValueError
@@ -145,9 +145,9 @@ def _strip_line_ends(value: Any) -> Any:
 
 
 def from_frontmatter(path: Path, content: bytes | None = None) -> tuple[dict[str, Any], str]:
-    """Return the data and the body of a file that `to_frontmatter` wrote, or of its `content` if given.
+    """Return the data and the body of a file that `to_frontmatter` wrote.
 
-    Raises SkillrunError if the file is invalid.
+    If `content` is given, it is parsed and the file is not read. Raises SkillrunError if the file is invalid.
     """
     file = RunFile.read(path, content)
     return file.data, file.body
@@ -187,7 +187,7 @@ class RunFile:
         return None if handler.front is None else cls(handler.front, data, body)
 
     def check(self, record: type, problems: Problems) -> None:
-        """Report missing required keys, and values that the record's fields do not allow."""
+        """Report required keys of `record` that are missing, and invalid values."""
         for key in sorted(required_fields(record) - self.data.keys()):
             problems.report(
                 self.front.span, "missing-key", f"`{key}` is missing", f"it is {describe_field(record, key)}"
@@ -212,7 +212,7 @@ def render_problems(problems: Problems) -> str:
 
 
 def replace_surrogates(text: str) -> str:
-    """Return the text as it is read back after a write: lone surrogates become U+FFFD."""
+    """Replace lone surrogates with U+FFFD, as `to_frontmatter` does."""
     return _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text)
 
 

@@ -1,7 +1,7 @@
-"""Stores answers from other processes than the holder of a run, and finds the questions that wait for answers.
+"""Passes answers from other processes to the process that executes the run.
 
-Each list of questions has one answer file. The first process that writes the file has answered, and no other process
-overwrites it. `asking` asks the questions and uses the answers.
+Each list of questions has one answer file. The first process that writes the file answers the questions; later
+processes do not overwrite it. `runtime/asking` asks the questions and reads the answers.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from skillrun.syntax.source import MAX_BYTES
 
 T = TypeVar("T")
 
-POLL: Final = 0.3  # seconds between checks for an answer, while a user is asked here
+POLL: Final = 0.3  # seconds between checks for an answer, while this process asks a user
 KEYS: Final = ("answer", "answered_by", "confidence", "comment")
 
 
@@ -46,7 +46,7 @@ class PendingQuestions:
 
 
 class AnswerInbox:
-    """The answers in a run's folder that wait for the run to read them."""
+    """The answers in a run's folder that the run has not read yet."""
 
     def __init__(self, files: Files) -> None:
         self._files = files
@@ -64,7 +64,7 @@ class AnswerInbox:
         return self._files.is_file(_name(where, fingerprint))
 
     def answers(self, where: str, fingerprint: str, questions: Sequence[Question]) -> list[Answer]:
-        """Return the stored answers to these questions. Raises WaitingForUser if the file contains no valid answers."""
+        """Return the stored answers to `questions`. Raises WaitingForUser if the file contains no valid answers."""
         name = _name(where, fingerprint)
         try:
             body = json.loads(self._files.read(name, MAX_BYTES)[:MAX_BYTES])
@@ -101,9 +101,9 @@ def _name(where: str, fingerprint: str) -> str:
 
 
 def _validate_answers(body: Any, where: str, questions: Sequence[Question]) -> Iterator[Answer]:
-    """Yield the validated answers. Raises ValueError, LookupError, TypeError or SkillrunError for invalid ones."""
+    """Yield the validated answers. Raises ValueError, LookupError, TypeError or SkillrunError if any is invalid."""
     if body["address"] != where or len(body["answers"]) != len(questions):
-        raise ValueError("it is for other questions")
+        raise ValueError("the file answers other questions")
     for question, given in zip(questions, body["answers"], strict=True):
         if given.get("ended") is True:
             yield ENDED

@@ -32,7 +32,7 @@ Body = dict[str, Any]
 """A JSON object; `journal_bodies.py` defines the keys for each kind of record."""
 
 BodyCheck = Callable[[str, Body], bool]
-"""Returns whether a body is valid for a record of this kind. A journal may be untrusted."""
+"""Returns whether a body is valid for a record of the given kind. Bodies of untrusted journals can be invalid."""
 
 
 class JournalUnwritable(SkillrunError):
@@ -53,7 +53,7 @@ class JournalEntry(NamedTuple):
 
 
 class JournalRow(NamedTuple):
-    """A record as it is stored; `chain` links it to the previous one."""
+    """A record as it is stored; `chain` links it to the previous record."""
 
     seq: int
     kind: str
@@ -64,11 +64,11 @@ class JournalRow(NamedTuple):
 
 
 REUSED_SUFFIX = "/again"
-"""The end of the address of a note. The note makes an earlier prompt at the address the current prompt again."""
+"""Suffix of a note's address. The note records that an earlier prompt at the address is current again."""
 
 
 class Index:
-    """An index of the journal's records by number, and the head of their chain."""
+    """An index of the journal's records. `chain` is the chain hash of the last record."""
 
     def __init__(self) -> None:
         self.count, self.chain = 0, NO_CHAIN
@@ -107,9 +107,9 @@ RESTORE_HINT: Final = (
 )
 DISK_HINT: Final = "check the permissions of its folder and the free disk space"
 _EXTERNAL_KINDS: Final = frozenset({"tried", "reply", "failed", "tool", "answer"})
-"""Kinds of records that contain results from outside, which would have to be requested again.
+"""Kinds of records with results from outside the run. A lost result would have to be requested again.
 
-They are kept even if the journal could not be written.
+The journal therefore keeps these records even after a failed write.
 """
 
 
@@ -126,15 +126,15 @@ class Journal(ABC):
     include the record.
 
     After a failed write, the journal refuses new records, so that no new call is sent. It still keeps the results of
-    running calls, and writes them with the failed records as soon as possible, unless the run is lost.
+    running calls, and writes them with the failed records as soon as possible, unless this process loses the run.
 
-    A subclass stores rows (`_persist`) and reads a row (`_row`).
+    Subclasses implement `_persist`, which stores rows, and `_row`, which reads a row.
     """
 
     def __init__(self, index: Index, fits: BodyCheck = accept_any_body, warning: str = "") -> None:
-        """`fits` checks every body that is read, because an untrusted journal may have an intact chain.
+        """`fits` checks every body that is read, because even an untrusted journal can have an intact chain.
 
-        `warning` is a warning for the reader; it is empty if the journal is known to be complete.
+        `warning` tells readers that records could be missing; empty if the journal is known to be complete.
         """
         self._index, self._fits, self.warning = index, fits, warning
         self._pending: list[JournalRow] = []
@@ -147,8 +147,8 @@ class Journal(ABC):
     def _persist(self, rows: Sequence[JournalRow]) -> None:
         """Make rows durable, all or none.
 
-        Raises OSError if they cannot be written, LeaseLost if they may not be written. Then nothing is written, but
-        after any other error it is unknown what was.
+        Raises OSError if the rows cannot be written, and LeaseLost if this process has lost the run. In both cases,
+        no row is written. After any other error, it is unknown whether the rows were written.
         """
 
     @abstractmethod
@@ -159,20 +159,20 @@ class Journal(ABC):
         """Called before a call is sent. Raises LeaseLost if the run has moved."""
 
     def _attest(self, rows: Sequence[JournalRow]) -> None:  # noqa: B027 (optional)
-        """Record how many rows there are. Called after rows were stored and indexed."""
+        """Record the number of rows. Called after rows were stored and indexed."""
 
     def close(self) -> None:
-        """Commit pending records; nothing may be recorded afterwards."""
+        """Commit pending records. Do not call `record` afterwards."""
         self._flush()
 
     async def record(self, kind: Kind, address: str, fingerprint: str, body: Body) -> None:
         """Append a record. On return, the record is as durable as this journal can make it.
 
         Records that are appended in one iteration of the event loop become durable together, all or none. Raises
-        JournalUnwritable if the record cannot be written, and for every later record, so that no new call is sent.
-        Raises LeaseLost if another process has claimed the run. Results from outside (`tried`, `reply`, `failed`,
-        `tool`, `answer`) are still kept after a failed write, and written as soon as possible; `write_error` reports
-        whether they were written.
+        JournalUnwritable, which prevents new calls, if this or an earlier record could not be written. Raises
+        LeaseLost if another process has claimed the run. After a failed write, results from outside (`tried`,
+        `reply`, `failed`, `tool`, `answer`) are still kept and written as soon as possible. `write_error` reports
+        whether the results were written.
         """
         self._append(kind, address, fingerprint, body)
         commit = self._commits
@@ -184,7 +184,7 @@ class Journal(ABC):
         self.check()
 
     def check(self) -> None:
-        """Raises JournalUnwritable if a record could not be written, LeaseLost if this process may not write any."""
+        """Raises JournalUnwritable if a record could not be written, LeaseLost if this process has lost the run."""
         if self._lost is not None:
             raise LeaseLost(self._lost.message, self._lost.next_step)
         if self._failure:
@@ -193,10 +193,10 @@ class Journal(ABC):
             )
 
     def write_error(self) -> SkillrunError | None:
-        """Return an error if a write to the journal has failed; None if none has.
+        """Return the error of a failed write; None if every write succeeded.
 
-        Tries once more to write the pending records. The error says why the write failed, whether replies are lost, and
-        what to do.
+        First tries again to write the pending records. The error says why the write failed, whether replies are lost,
+        and what to do.
         """
         if not self._failure or self._lost is not None:
             return self._lost
@@ -209,9 +209,9 @@ class Journal(ABC):
         return JournalUnwritable(f"the journal could not be written ({self._failure}); {consequence}", DISK_HINT)
 
     def restore(self, rows: Sequence[JournalRow]) -> None:
-        """Copy the verified records of another journal, unchanged, to this one, which must be empty.
+        """Copy the verified rows of another journal to this journal, which must be empty.
 
-        Raises JournalUnwritable, LeaseLost, and then copies nothing.
+        Raises JournalUnwritable or LeaseLost; in both cases, nothing is copied.
         """
         assert self.is_empty
         self._pending = list(rows)
@@ -234,11 +234,11 @@ class Journal(ABC):
         return map(self._entry, tuple(self._index.of_kind.get(kind, ())))
 
     def pending_calls(self) -> list[tuple[str, str]]:
-        """Return (address, fingerprint) of calls that were sent and have no result since, oldest first."""
+        """Return (address, fingerprint) of each sent call without a later result, oldest first."""
         return list(self._index.unanswered)
 
     def latest_fingerprint(self, address: str) -> str:
-        """Return the fingerprint of the prompt that was last sent or reused at an address; empty if there is none."""
+        """Return the fingerprint of the latest prompt, sent or reused, at an address; empty if there is none."""
         return self._index.present.get(address, "")
 
     @property

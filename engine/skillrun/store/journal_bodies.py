@@ -1,4 +1,4 @@
-"""Defines the body of each kind of journal record, to validate journals, which may be untrusted."""
+"""Defines the valid body of each kind of journal record. Untrusted journals can contain invalid bodies."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class ToolSpecBody(TypedDict):
 
 
 class SentBody(TypedDict):
-    """A request before it is sent; see `models.messages.Request`. Validated only where it is shown."""
+    """A request before it is sent; see `models.messages.Request`. Validated only for display."""
 
     model: str
     system: list[BlockBody]
@@ -103,7 +103,7 @@ class TriedBody(TypedDict, total=False):
 
 
 class ToolBody(TypedDict, total=False):
-    """The result of a tool, or of a step that reads from outside the run. Each of them sets some of the keys."""
+    """The result of a tool, or of a step that reads from outside the run. Each tool or step sets some of the keys."""
 
     tool: str
     arguments: Mapping[str, object]
@@ -125,7 +125,7 @@ class ToolBody(TypedDict, total=False):
 
 @forbid_extra_keys
 class FormBody(TypedDict):
-    """A form as it was read; see `runtime/asking/forms`."""
+    """A form as the run read it; see `runtime/asking/forms`."""
 
     name: str
     hash: str
@@ -143,7 +143,7 @@ class AnswerBody(TypedDict):
 
 
 class VoidBody(TypedDict):
-    """The attempts of a phase that no longer count, in one round."""
+    """The discarded attempts of a phase in one round."""
 
     round: NonNegativeInt
     tries: dict[str, NonNegativeInt]
@@ -156,7 +156,7 @@ class NoteBody(TypedDict, total=False):
 
 
 class WroteBody(TypedDict, total=False):
-    """An artifact as it was written; journals of older versions have only its hash."""
+    """The text of a written artifact. Older journals record only the hash."""
 
     text: str
 

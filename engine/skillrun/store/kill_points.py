@@ -1,7 +1,7 @@
-"""Named points before and after commits, renames and model calls, at which crash tests kill the process.
+"""Named points, before and after commits, renames and model calls, where crash tests kill the process.
 
-SKILLRUN_KILL_AT=<n> kills the process with SIGKILL at the n-th point. SKILLRUN_KILL_LOG=<file> appends the name of each
-point that is reached to the file.
+SKILLRUN_KILL_AT=<n> kills the process with SIGKILL at the n-th point. With SKILLRUN_KILL_LOG=<file>, each point
+that the process reaches appends its name to the file.
 """
 
 import os

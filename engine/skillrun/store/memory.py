@@ -66,7 +66,7 @@ class MemoryFiles:
     """The `Files` of a run, stored by name: in memory or, in a subclass, in a database.
 
     Every change calls `_check` first, and is made completely or not at all. A subclass overrides the methods up to
-    `_add_folder`. `runs` is the folder in which to find other runs; without it, there are none.
+    `_add_folder`. `runs` is the folder that contains other runs; without it, there are no other runs.
     """
 
     def __init__(self, runs: Path | None = None, *, guard: WriteGuard | None = None) -> None:
@@ -98,7 +98,7 @@ class MemoryFiles:
             self._guard.check()
 
     def _put(self, key: str, content: bytes, precondition: Callable[[], None]) -> None:
-        """Write a file, whose parent folders exist, after calling `precondition`."""
+        """Call `precondition`, then write the file. Its parent folders exist."""
         precondition()
         self._kept[key] = content
 
@@ -194,7 +194,7 @@ class MemoryFiles:
         """Nothing to remove: a killed write leaves nothing."""
 
     def _prepare_key(self, name: str) -> str:
-        """Return the key of a file to write, after making the file's parent folders."""
+        """Make the parent folders of a file, and return the file's key."""
         key = _key(name)
         if key in self._folders:
             raise _error(errno.EISDIR, self.path / name)
@@ -203,7 +203,7 @@ class MemoryFiles:
         return key
 
     def _make(self, folder: str, name: str) -> None:
-        """Make a parent folder of a name."""
+        """Make `folder`, a parent folder of `name`."""
         if folder in self._contents:
             raise _error(errno.ENOTDIR, self.path / name)
         if folder not in self._folders:
@@ -258,7 +258,7 @@ class MemoryLease:
         return self._is_held
 
     def lose(self) -> None:
-        """Take the run from its holder."""
+        """End the lease, as if another process had taken the run."""
         self._is_held, self._is_lost = False, True
 
     def check(self, *, verify_path: bool = True) -> None:  # noqa: ARG002 (it has no path)

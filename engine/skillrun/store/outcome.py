@@ -18,14 +18,14 @@ _WORDED: Final = re.compile(r"`skillrun resume RUN([^`]*)`")
 
 @dataclass(frozen=True)
 class ResumeCommand:
-    """The command that resumes the run, with the `flags` that this step needs."""
+    """The command that resumes the run, with the `flags` that the next step requires."""
 
     flags: str = ""
 
     def render(self, run: str, flags: Mapping[str, str]) -> str:
         """Format the command for a run.
 
-        Add each given flag, with its value if it has one, unless `self.flags` contains it.
+        Adds each given flag, with its value if it has one, unless `self.flags` contains the flag.
         """
         more = (" ".join(filter(None, flag)) for flag in flags.items() if flag[0] not in self.flags)
         return f"`{' '.join(['skillrun resume', run, *more, *filter(None, [self.flags])])}`"
@@ -45,7 +45,7 @@ class NextStep:
 
     @classmethod
     def parse(cls, words: str) -> NextStep:
-        """Parse the next step out of an error that came from a model or the journal as plain text."""
+        """Parse a next step that a model's error or the journal contains as plain text."""
         texts = _WORDED.split(words)  # texts and flags alternate
         return cls.of(*(ResumeCommand(text.strip()) if at % 2 else text for at, text in enumerate(texts)))
 
@@ -61,7 +61,7 @@ class NextStep:
         return any(isinstance(part, ResumeCommand) for part in self.parts)
 
     def then_resume(self, between: str = "; ") -> NextStep:
-        """Return this step followed by the command that resumes the run, unless the step already contains one.
+        """Return this step followed by the command that resumes the run, unless the step already contains the command.
 
         A full stop before the command is removed.
         """
@@ -82,18 +82,18 @@ RESUME_RUN: Final = NextStep.of("resume with ", ResumeCommand())
 
 
 def flags_to_record(flags: Mapping[str, str]) -> dict[str, str]:
-    """Return the flags of a run's command as the transcript keeps them: paths are absolute and not quoted."""
+    """Return the flags of a run's command for the transcript, with absolute, unquoted paths."""
     return {name: str(Path(*split(value)).absolute()) if value else "" for name, value in flags.items()}
 
 
 def flags_for_resume(recorded: Mapping[str, str]) -> dict[str, str]:
-    """Return those recorded flags that `resume` accepts, for a command in this folder."""
+    """Return the recorded flags that `resume` accepts. Paths are shortened for the current folder."""
     known = {name: recorded[name] for name in RECORDED_FLAGS if name in recorded}
     return {name: quote(_shorten_path(path)) if path else "" for name, path in known.items()}
 
 
 def _shorten_path(path: str) -> str:
-    """Return the path relative to this folder if the file is below the folder, and the absolute path if not."""
+    """Return the path relative to the current folder if the file is below it, otherwise the absolute path."""
     here = Path.cwd()
     return str(Path(path).relative_to(here)) if Path(path).is_relative_to(here) else path
 
@@ -124,13 +124,13 @@ OS_ERROR_HINTS: Final[Mapping[int, str]] = {
     errno.EPERM: "check the permissions",
     errno.EROFS: "make the disk writable",
     errno.EIO: "check the disk for errors",
-    errno.EISDIR: "move the folder with this name away",
-    errno.ENOTDIR: "move away the file that has the name of its folder",
+    errno.EISDIR: "move away the folder that has this name",
+    errno.ENOTDIR: "move away the file that has the name of a parent folder",
 }
 
 
 class WaitingForUser(Exception):
-    """The user has to act before this phase can continue."""
+    """The user has to act before the phase can continue."""
 
     def __init__(self, reason: str, next_step: NextStep = NO_NEXT_STEP, pause_type: str = "interactive") -> None:
         super().__init__(reason)

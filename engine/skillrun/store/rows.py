@@ -1,7 +1,7 @@
 """Encodes a journal record: its link in the hash chain, and its body as bytes. Knows nothing about files.
 
 Long strings in bodies are cut into pieces. Each piece is stored once, as a record of kind `text`, and bodies refer to
-it by number. For example, many calls share a prompt prefix, and the next turn quotes a reply.
+it by number. This saves space: many calls share a prompt prefix, and turns repeat earlier replies.
 """
 
 import hashlib

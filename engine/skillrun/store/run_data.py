@@ -1,6 +1,6 @@
 """The data of a run besides its journal: artifacts, summaries and state.
 
-Contains the operations on more than one of these: end a round, reset the run, match files.
+Contains the operations that affect several kinds of data: end a round, reset the run, match files.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class StateFile:
 
 
 class RunData:
-    """The files of one run, and what its journal records about them. They are read-only if no journal is given."""
+    """The files of one run, and the journal's records about them. Without a journal, the files are read-only."""
 
     def __init__(self, files: Files, journal: Journal | None = None) -> None:
         self.files, self.refusals = files, Refusals()
@@ -74,12 +74,12 @@ class RunData:
         return format_run_argument(self.files.path, project)
 
     def matching(self, pattern: str) -> list[str]:
-        """Return the sorted names of the files that match a pattern and come from this evaluation or from users.
+        """Return the sorted names of the matching files that this evaluation or a user wrote.
 
         Leaves out files of the engine and of other runs. Leaves out files of an earlier evaluation, because it is
-        unknown whether this evaluation will write them again. Includes a user's report only if the pattern is its name.
-        As in a shell, a wildcard does not match a leading dot: files such as `._a.md` belong to an editor or the
-        system.
+        unknown whether this evaluation will write them again. Includes a user's report only if `pattern` is the name of
+        the report. As in a shell, a wildcard does not match a leading dot: files such as `._a.md` belong to an editor
+        or the system.
         """
         current = self._current_artifacts()
         hidden = pattern.startswith(".") or "/." in pattern
@@ -102,11 +102,11 @@ class RunData:
         return content
 
     def edited_files(self) -> list[str]:
-        """Return the artifacts, and the summaries of all rounds, whose current text the run has never written."""
+        """Return the files that were edited outside the run: artifacts, and summaries of any round."""
         return [*self.artifacts.list_edited(), *self.summaries.list_edited()]
 
     def missing_artifacts(self) -> list[str]:
-        """Return the artifacts that this round's summaries name and that no longer exist."""
+        """Return the artifacts that this round's summaries name but that no longer exist."""
         summaries = filter(None, map(self.summaries.find_readable, self.summaries.phases()))
         missing = []
         for name in dict.fromkeys(name for summary in summaries for name in summary.artifacts):
@@ -116,15 +116,15 @@ class RunData:
         return missing
 
     def prune(self) -> None:
-        """Remove the artifacts that an earlier evaluation wrote and this one did not, unless a user changed them."""
+        """Remove the artifacts that only earlier evaluations wrote. Artifacts that a user has changed stay."""
         self.artifacts.prune(self._current_artifacts())
 
     def end_round(self, number: int, phases: Iterable[str], retained: Iterable[str]) -> list[str]:
         """Move the summaries and artifacts of `phases` to `round-<number>/`. Idempotent.
 
-        The artifacts of an inline workflow stay in place in all rounds, and are written again. An artifact is copied
-        instead if one of the `retained` phases has written it too, because these phases are not evaluated again, or if
-        a user has changed it and keeps it. Returns the artifacts that a user has changed and that were moved anyway.
+        The artifacts of an inline workflow stay in place, and the next round overwrites them. An artifact is copied if
+        `keep_user_version` was called for it, or if one of the `retained` phases wrote it too, because these phases are
+        not evaluated again. Returns the edited artifacts that were moved.
         """
         if self.summaries.inline_rounds is not None:
             self.summaries.end_round(number, phases)
@@ -140,7 +140,7 @@ class RunData:
         return sorted(name for name in edited if not self.artifacts.has(name))
 
     def reset(self) -> None:
-        """Remove summaries and rounds, so that everything is evaluated from the start. Artifacts stay.
+        """Remove summaries and rounds, so that all phases are evaluated again. Artifacts stay.
 
         A file of a finished round that a user has changed becomes the artifact again. If the user has changed the
         current artifact too, the file gets another name.

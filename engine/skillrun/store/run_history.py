@@ -1,4 +1,4 @@
-"""What the transcript of a run says: one fold over its events, for every command that shows a run."""
+"""Reads the history of a run from the events of its transcript, for all commands that show runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _HAPPENED: Final = frozenset({"Said", "Pruned", "Answered", "Tripped", "WentBack
 
 
 class Stopwatch:
-    """Measures how long at least one of several activities was running; parallel activities count once."""
+    """Measures the time during which at least one activity runs. Parallel activities count once."""
 
     def __init__(self) -> None:
         self._seconds = 0.0
@@ -44,7 +44,7 @@ class Stopwatch:
 
 
 class RunTimes:
-    """The time that a run spends on model calls and on waiting for answers. Both times may overlap."""
+    """The time that a run spends on model calls and on waiting for answers. The two times can overlap."""
 
     def __init__(self) -> None:
         self.models = Stopwatch()
@@ -54,10 +54,10 @@ class RunTimes:
         self._phases: defaultdict[str, Stopwatch] = defaultdict(Stopwatch)
 
     def add(self, event: Record, at: float) -> None:
-        """Add an event of the run that happened at `at`, in seconds."""
+        """Add an event of the run. `at` is its time in seconds."""
         kind, address = event["event"], str(event.get("address", ""))
         phase = str(event.get("phase", ""))
-        own_phase = phase.partition("/")[0]  # not that of a workflow which a step of the run executes
+        own_phase = phase.partition("/")[0]  # without the phase of an inline workflow
         before = self.last if self.first is not None else at
         self.first = at if self.first is None else self.first
         match kind:
@@ -89,7 +89,7 @@ class RunTimes:
         return self._phases[phase].seconds(now) if phase in self._phases else 0.0
 
     def to_dict(self) -> dict[str, float]:
-        """Return the seconds up to the last event: `models`, `answers`, and `total` since the first event."""
+        """Return the seconds up to the last event, keyed `models`, `answers` and `total`."""
         total = self.last - self.first if self.first is not None else 0.0
         parts = {"models": self.models.seconds(self.last), "answers": self.answers.seconds(self.last), "total": total}
         return {name: round(seconds, 3) for name, seconds in parts.items()}
@@ -125,22 +125,22 @@ class Exchange:
 
 @dataclass
 class PhaseHistory:
-    """The events of a phase in one round. If it restarts in the same round, its earlier events are dropped."""
+    """The events of a phase in one round. If the phase restarts in the round, its earlier events are dropped."""
 
     seconds: float = 0.0
     waited: float = 0.0
     """The seconds that the phase waited for answers."""
     ended: Record = field(default_factory=dict)
-    """The event with which the phase ended; empty if it has not."""
+    """The event that ended the phase; empty if the phase has not ended."""
     so_far: Record | None = None
-    """The warnings and artifacts of an open phase, with the keys of a summary."""
+    """The warnings and artifacts of an open phase, under the keys that a summary uses."""
     happened: list[Record] = field(default_factory=list)
-    """The events to report: messages, answers, breakers, and events with a reason."""
+    """The events to report: messages, answers, circuit breakers, and events with a reason."""
 
 
 @dataclass
 class RunHistory:
-    """What the events of a run say."""
+    """The history of a run, according to its events."""
 
     phases: list[str] = field(default_factory=list)
     """The phases of the workflow at the last start."""
@@ -158,11 +158,11 @@ class RunHistory:
     waiting: list[PendingQuestions] = field(default_factory=list)
     """The unanswered questions of the last evaluation."""
     dropped: dict[str, str] = field(default_factory=dict)
-    """Messages about items that were left out of a reply, keyed by the member's address without the round."""
+    """Messages about omitted items of replies. The key is the member's address without the round."""
 
 
 def read_history(events: Iterable[Record]) -> RunHistory:
-    """Return what the events of a run say. Events of a newer skillrun are left out."""
+    """Return the history that the events of a run describe. Events of newer skillrun versions are left out."""
     history, calls, questions = RunHistory(), _CallTimeline(), _QuestionTimeline()
     rounds: dict[str, int] = {}
     for event in events:
@@ -224,7 +224,7 @@ class _CallTimeline:
                 self._append(replace(span, start=min(span.start, at), end=at, error=str(event["error"])))
 
     def finish(self) -> list[CallSpan]:
-        """Return all spans, sorted by start. Calls without an end are the last at their address."""
+        """Return all spans, sorted by start. A call without an end has the highest number at its address."""
         for span in self._open.values():
             self._append(span)
         return sorted(self._spans, key=lambda span: span.start)

@@ -1,7 +1,7 @@
-"""The read model of a run: what its transcript and its journal say, for every command that shows a run.
+"""The read model of a run, for all commands that show runs. Changes nothing, and leaves out invalid records.
 
-`RunHistory` (`run_history.py`) is one fold over the events of the transcript, `RunCalls` one over the calls in the
-journal. `RunView` reads each when it is first used. Nothing is changed, and invalid records are left out.
+`RunHistory` (`run_history.py`) contains the events of the transcript, `RunCalls` contains the calls in the journal.
+`RunView` reads each of them on first use.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _ADDRESS: Final = re.compile(r"(.+)/(\d+)\.(\d+)")
 
 @dataclass(frozen=True)
 class ToolUse:
-    """A tool call of a model; `result` is None if it is not recorded."""
+    """A tool call of a model. `result` is None if the journal has no result."""
 
     call: ToolCall
     result: str | None
@@ -42,8 +42,8 @@ class ToolUse:
 class ConversationTurn:
     """One call of a conversation.
 
-    `reply` is the last reply. `times` is the number of replies, since a run can repeat calls. `is_exact` says whether
-    the request still has the fingerprint with which it was recorded.
+    `reply` is the last reply. `times` is the number of replies: a run can repeat a call. `is_exact` says whether the
+    request still has its recorded fingerprint.
     """
 
     address: str
@@ -58,7 +58,7 @@ class ConversationTurn:
     tried: tuple[str, ...] = ()
     tools: tuple[ToolUse, ...] = ()
     asks_again: str = ""
-    """The text of the prompt, if it asks for a better reply than the previous one."""
+    """The text of the prompt if it asks the model to repair the previous reply."""
 
     @property
     def status(self) -> str:
@@ -141,7 +141,7 @@ class Conversation:
 
 @dataclass(frozen=True)
 class RunCalls:
-    """The calls of a run. If `is_held`, a process is executing it, and calls without a reply may still get one."""
+    """The calls of a run. If `is_held`, a process is executing the run, so unanswered calls can still get replies."""
 
     name: str
     conversations: Sequence[Conversation] = ()
@@ -150,16 +150,16 @@ class RunCalls:
     is_held: bool = False
     notes: Sequence[str] = ()
     dropped: Mapping[str, str] = field(default_factory=dict)
-    """Messages about items that were left out of a reply; see `RunHistory`."""
+    """Messages about omitted items of replies; see `RunHistory`."""
 
     def dropped_text(self, conversation: Conversation) -> str:
-        """Return the message about the items left out of a call's reply; empty unless this is the latest version."""
+        """Return the message about omitted items of the reply; empty if `conversation` is not the latest version."""
         address = "/".join(PER_ROUND_SUFFIX.sub("", part) for part in conversation.address.split("/"))
         return self.dropped.get(address, "") if conversation.is_latest else ""
 
 
 def run_round(number: str) -> int:
-    """Return the round of the run. In an inline workflow, `2.1` is its round 1 in round 2 of the run."""
+    """Return the run's round: 2 for `2.1`, which is round 1 of an inline workflow in round 2 of the run."""
     first = number.partition(".")[0]
     return int(first) if first.isdecimal() else 1
 
@@ -222,7 +222,7 @@ def _message_texts(messages: Sequence[Message]) -> list[tuple[str, list[str]]]:
 
 
 def _complete_turns(turns: Sequence[ConversationTurn]) -> tuple[ConversationTurn, ...]:
-    """Return the turns in order, with texts of repair turns and tool results that only the next prompt contains."""
+    """Return the turns in order. Add the texts of repair prompts, and missing tool results from the next prompt."""
     ordered = sorted(turns, key=lambda turn: turn.number)
     completed = []
     for previous, turn, following in zip([None, *ordered], ordered, [*ordered[1:], None], strict=False):
@@ -290,7 +290,7 @@ class RunView:
 
     @property
     def resume_flags(self) -> dict[str, str]:
-        """The flags of the run's last process that `resume` accepts, for a command in this folder."""
+        """The flags with which to resume the run from the current folder."""
         with suppress(SkillrunError):  # a transcript that cannot be read is reported by the run itself
             return flags_for_resume(self.history.flags)
         return {}

@@ -1,8 +1,8 @@
 """The seal of a run, which shows that its `state.md` was written by this user on this machine.
 
 The seal covers the privileges of a run: which project and files it reads, which models it calls, how much it may spend,
-and who may read it. The seal is made with the user's key. A run folder that was cloned or received keeps its records,
-but its seal is invalid here, so its state decides none of the privileges.
+and who may read it. The seal is made with the user's key. A run folder from another user or machine keeps its records,
+but its seal is invalid here, so its state grants no privileges.
 """
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ def is_sealed(program: Program, state: State, project: Path, key: bytes | None) 
 
 @dataclass(frozen=True)
 class Claims:
-    """The privileges that a state from another source would have if it were this user's.
+    """The privileges that the state of a run from another source requests.
 
-    `paths` contains the inputs outside of the project. `models` contains names with another meaning here, as (name,
-    model in the run, model here).
+    `paths` contains the inputs outside of the project. `models` contains the names that refer to another model here, as
+    (name, model in the run, model here).
     """
 
     paths: Mapping[str, str]
@@ -65,7 +65,7 @@ class Claims:
 
     @property
     def has_claims(self) -> bool:
-        """Whether there are any claims, about which the user has to decide."""
+        """Whether there are claims that the user has to decide on."""
         return bool(self.paths or self.models)
 
     @property
@@ -82,9 +82,9 @@ class Claims:
 def find_claims(
     program: Program, state: State, catalogue: Catalogue, environ: Mapping[str, str], project: Path
 ) -> Claims:
-    """Return what the user must decide before the run resumes.
+    """Return the claims that the user must decide on before the run resumes.
 
-    An override on this command line is not part of the state, and needs no decision.
+    Overrides on the command line are not part of the state, and need no decision.
     """
     project_root = project.resolve()
     paths = {

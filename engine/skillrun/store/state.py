@@ -1,4 +1,4 @@
-"""`state.md`, which contains the status of a run: reads and writes it, and refuses invalid values."""
+"""Reads and writes `state.md`, which contains the status of a run. Invalid values are refused."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def slug_from_request(request: str) -> str:
 class Lease(Protocol):
     """The right to evaluate one run.
 
-    A process has it from `hold` until the process releases the run, loses it or dies.
+    A process has the lease from `hold` until the process releases or loses the run, or dies.
     """
 
     def hold(self) -> AbstractContextManager[WriteGuard]:
@@ -97,7 +97,7 @@ class StoredRun(ABC):
 
     @abstractmethod
     def check(self) -> None:
-        """Raises SkillrunError if the run contains files of a kind that no run writes."""
+        """Raises SkillrunError if the run contains a kind of file that no run writes, such as a link."""
 
     @abstractmethod
     def check_engine_files(self) -> None:
@@ -109,7 +109,7 @@ class StoredRun(ABC):
 
     @abstractmethod
     def is_sealed(self, program: Program, state: State, project: Path) -> bool:
-        """Whether the state was written by a run of this user or of the shared store, in this project."""
+        """Whether this user or the shared store wrote the state, in this project."""
 
     @abstractmethod
     def sealing_key(self) -> bytes | None:
@@ -136,10 +136,10 @@ class StoredRun(ABC):
 
     @abstractmethod
     def files(self, *, shared: bool = False) -> Files:
-        """Return the files. With `shared`, other users may read new files."""
+        """Return the files. With `shared`, other users can read new files."""
 
     def data(self, journal: Journal | None = None, *, shared: bool = False) -> RunData:
-        """Return the artifacts, summaries and state. They are read-only if no journal is given."""
+        """Return the artifacts, summaries and state. Without a journal, they are read-only."""
         return RunData(self.files(shared=shared), journal)
 
     def state(self) -> State:
@@ -150,7 +150,7 @@ class StoredRun(ABC):
     def status(self, state: State) -> str:
         """Return the status from the state, or a more recent status that the store has.
 
-        A run with the state `running` that no process holds is `interrupted`.
+        If the state is `running` but no process holds the run, the status is `interrupted`.
         """
 
     @abstractmethod
@@ -173,13 +173,13 @@ class StoredRun(ABC):
 
     @abstractmethod
     def rollback_on_failure(self) -> AbstractContextManager[None]:
-        """Remove what starting a run has created, if that fails before the run has a state. Earlier files stay."""
+        """If the context fails before the run has a state, remove all files that it created. Earlier files stay."""
 
     @abstractmethod
     def apply_permissions(self, *, shared: bool) -> None:
         """Make the run private to its owner or, with `shared`, readable by others.
 
-        No effect in a store without owners.
+        Has no effect in a store without file owners.
         """
 
 
@@ -221,15 +221,15 @@ class Store(Protocol):
         ...
 
     def overview(self, status: str = "", most: int = 0) -> list[RunListing]:
-        """Return the newest runs: only those with `status` if it is given, and at most `most` unless it is 0."""
+        """Return the runs, newest first. `status` selects runs by status; `most` is the maximum number, 0 for all."""
         ...
 
     def reserve_name(self, request: str, *, shared: bool = False) -> str:
-        """Reserve a free name made from the request, and return it. It stays reserved until `release_name`."""
+        """Reserve a free name made from the request, and return it. The name stays reserved until `release_name`."""
         ...
 
     def release_name(self, name: str) -> None:
-        """Release a name under which no run has started."""
+        """Release a reserved name. No run has started under this name."""
         ...
 
     def has(self, name: str) -> bool:

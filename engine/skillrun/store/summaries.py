@@ -1,4 +1,4 @@
-"""The summaries of phases, in this round and in finished rounds, and which summaries a user has changed.
+"""Stores the summaries of phases in this round and in finished rounds, and detects which of them a user has changed.
 
 A workflow inside a phase has separate summaries: `summaries/<address of the step>/`.
 """
@@ -51,7 +51,7 @@ TOKENS: Final[tuple[Literal["input", "output", "cache_read", "cache_write"], ...
 
 
 class Goto(TypedDict):
-    """The phase to go back to, and the step that decided it."""
+    """The phase to go back to, and the step that decided to go back."""
 
     target: str
     step: str
@@ -84,16 +84,16 @@ class Summary:
     usage: UsageRecord = field(default_factory=UsageRecord)
     goto: Goto | None = None
     record: Mapping[str, object] = field(default_factory=dict, repr=False)
-    """The complete record of the file, with the keys that a user has added."""
+    """The complete record of the file, including keys that a user has added."""
 
     @classmethod
     def from_record(cls, record: Mapping[str, object]) -> Summary:
-        """Create the summary of a valid record."""
+        """Create a summary from a valid record."""
         known: Any = {key: value for key, value in record.items() if key in FIELDS}
         return cls(**known, record=record)
 
     def with_fields(self, **more: object) -> Summary:
-        """Return a copy with these fields."""
+        """Return a copy with the fields in `more` replaced."""
         return Summary.from_record({**self.record, **more})
 
     @property
@@ -119,11 +119,11 @@ class PastRound:
 
 
 InvalidFields = list[tuple[tuple[str | int, ...], str]]
-"""The invalid values of a record: for each, its path of keys and item numbers, and a message."""
+"""The invalid values of a record, each as (path of keys and item numbers, message)."""
 
 
 def read_summary(data: Mapping[str, object]) -> tuple[Summary, InvalidFields]:
-    """Return a summary without invalid values, and the invalid values."""
+    """Return the summary in `data` without its invalid values, and a list of the invalid values."""
     valid: dict[str, object] = {}
     invalid: InvalidFields = []
     for key, value in data.items():
@@ -163,7 +163,7 @@ class Summaries:
     def __init__(self, files: Files, journal: Journal | None, refusals: Refusals) -> None:
         self.folder = SUMMARIES
         self.inline_rounds: list[PastRound] | None = None
-        """The finished rounds of a workflow inside a phase, which are kept only in memory."""
+        """The finished rounds of a workflow inside a phase. They are kept only in memory."""
         self._files, self._journal, self._refusals = files, journal, refusals
         self._read: dict[str, Summary] = {}  # keyed by file name
         self._written: dict[str, set[str]] = {}  # hashes, keyed by file name
@@ -171,7 +171,7 @@ class Summaries:
             self._written.setdefault(entry.address, set()).add(entry.fingerprint)
 
     def inline(self, address: str) -> Summaries:
-        """Return the summaries of the workflow that the step at `address` runs. They are empty at first."""
+        """Return the summaries of the workflow that the step at `address` runs, initially empty."""
         inner = copy(self)
         inner.folder, inner.inline_rounds = f"{SUMMARIES}/{address.replace('/', '.')}", []
         for name in self._files.matching(f"{inner.folder}/*.md"):
@@ -201,7 +201,7 @@ class Summaries:
             return None
 
     def completed_summaries(self, phases: Iterable[str]) -> dict[str, Summary]:
-        """Return the summaries of the finished ones among `phases` in this round, keyed by phase."""
+        """Return this round's summaries of finished phases in `phases`, keyed by phase."""
         return {name: summary for name in phases if (summary := self.find_completed(name)) is not None}
 
     def phases(self) -> list[str]:
@@ -222,7 +222,7 @@ class Summaries:
         return past
 
     def all_summaries(self, rounds: int, phases: Iterable[str]) -> list[Summary]:
-        """Return all summaries of finished rounds, and the summaries of finished `phases` in this round."""
+        """Return the summaries of finished rounds, then this round's summaries of finished phases in `phases`."""
         past = [summary for over in self.history(rounds) for summary in over.phases.values()]
         return [*past, *self.completed_summaries(phases).values()]
 
@@ -252,7 +252,7 @@ class Summaries:
                     self.remove(name)
 
     def end_round(self, number: int, phases: Iterable[str]) -> None:
-        """Make the summaries of `phases` those of a finished round."""
+        """Move the summaries of finished phases in `phases` to the finished round `number`."""
         moving = self.completed_summaries(phases)
         for phase in moving:
             name = self.file_name(phase)
@@ -264,7 +264,7 @@ class Summaries:
             self.inline_rounds.append(PastRound(number, moving))
 
     def remove(self, name: str) -> None:
-        """Remove the file of a summary, or a folder with all that is in it."""
+        """Remove the file of a summary, or a folder and its contents."""
         if self._files.is_taken(name):
             self._files.remove(name)
         for file in [file for file in self._read if f"{file}/".startswith(f"{name}/")]:
@@ -276,7 +276,7 @@ class Summaries:
         return self._is_edited(name, name)
 
     def list_edited(self) -> list[str]:
-        """Return the summaries of all rounds whose current text the run has never written."""
+        """Return the summaries, of any round, that were edited outside the run."""
         return [*(name for name in self._written if self._is_edited(name, name)), *self.list_edited_in_past_rounds()]
 
     def list_edited_in_past_rounds(self) -> list[str]:
@@ -287,7 +287,7 @@ class Summaries:
     # files, by name
 
     def _read_file(self, name: str) -> Summary:
-        """Return a summary without its invalid values, which are reported."""
+        """Read a summary. Report its invalid values and leave them out."""
         if name not in self._read:
             file = RunFile.read(self._files.path / name, self._files.read(name, MAX_BYTES))
             self._read[name], invalid_fields = read_summary(file.data)
@@ -314,12 +314,12 @@ class Summaries:
         self._read.pop(target, None)
 
     def _is_edited(self, name: str, place: str) -> bool:
-        """Whether the file at `place` differs from each text that the run wrote as `name`."""
+        """Whether the file at `place` differs from every text that the run wrote as `name`."""
         if name not in self._written:
             return False
         try:
             content = read_content(self._files, place)
-        except PathRefused:  # reported when it is read
+        except PathRefused:  # reported when the file is read
             return False
         return content is not None and sha256_of(content) not in self._written[name]
 

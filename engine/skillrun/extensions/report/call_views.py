@@ -28,7 +28,7 @@ _MARKS: Final = str.maketrans({"#": " ", "*": "", "`": "", "|": " "})  # markdow
 
 @dataclass(frozen=True)
 class PartView:
-    """A part of a prompt, or a tool result: its text or, if the page shows the text already, the anchor there."""
+    """A part of a prompt, or a tool result: its text, or the anchor where the page already shows the text."""
 
     title: str
     tokens: int
@@ -104,7 +104,7 @@ class CallView:
 
 @dataclass(frozen=True)
 class StepView:
-    """The calls of a step. `turns` lists the names of its turns, each with the calls of one or more members."""
+    """The calls of a step. `turns` contains (name, calls of one or more members) for each turn."""
 
     name: str
     turns: Sequence[tuple[str, Sequence[CallView]]]
@@ -147,7 +147,7 @@ class ReportCalls:
                 self._anchors_by_address.setdefault(turn.address, []).append(view.anchor)
 
     def anchor_of(self, address: str, number: int) -> str:
-        """Return the anchor of the `number`-th call at an address, or of the last if there are fewer.
+        """Return the anchor of the `number`-th call at an address, or of the last call if there are fewer calls.
 
         Empty for an address without calls.
         """
@@ -262,7 +262,7 @@ def _pairs(conversations: Sequence[Conversation]) -> Iterator[CallPair]:
 
 
 def _changes(pair: CallPair) -> Iterator[tuple[str, list[str]]]:
-    """Yield the title and the difference of each prompt part that changed between two versions, and of the reply."""
+    """Yield (title, difference) for each prompt part that changed between two versions, and for the reply."""
     sides = [pair.before, pair.after]
     before, after = [_texts(side.first.request) if side is not None else {} for side in sides]
     for title in dict.fromkeys([*after, *before]):
@@ -289,7 +289,7 @@ def _format_address(address: str) -> str:
 
 
 def _preview(text: str, value: Any) -> str:
-    """Return the beginning of a reply on one line. Of a structured reply, only the nonempty fields are shown."""
+    """Return the beginning of a reply on one line. A structured reply is shown without its empty fields."""
     if isinstance(value, dict):
         short = [f"{name}: {_summarize_value(item)}" for name, item in value.items() if item not in ([], {}, "", None)]
         text = " · ".join(short)
@@ -304,7 +304,7 @@ def _summarize_value(item: Any) -> str:
 
 
 def _choose_letters(member: str, used: Collection[str]) -> str:
-    """Return the initials of role and variant, such as `JR` for `judge:risk`, or other letters if `used` has these."""
+    """Return initials such as `JR` for `judge:risk`. If `used` contains the initials, return other letters."""
     parts = [part for part in re.split("[^A-Za-z0-9]+", member) if part] or [member]
     others = parts[-1] + "".join(parts) if len(parts) > 1 else parts[0][1:]
     candidates = [f"{parts[0][0]}{letter}".upper() for letter in f"{others}23456789"]
@@ -326,7 +326,7 @@ class SharedText(NamedTuple):
 
 @dataclass
 class SharedTexts:
-    """The texts of a page and their anchors. `set_anchor` registers texts that the page shows in any case."""
+    """The texts of a page and their anchors. `set_anchor` registers texts that have another place on the page."""
 
     _uses: Counter[str] = field(default_factory=Counter)
     _titles: dict[str, str] = field(default_factory=dict)
@@ -351,7 +351,7 @@ class SharedTexts:
             self._anchors.setdefault(text, anchor)
 
     def anchor_of(self, text: str) -> str:
-        """Return the anchor where the page shows a text once; empty if the text is shown wherever it is used."""
+        """Return the anchor where the page shows a text once; empty if the page repeats the text at each use."""
         if text in self._anchors:
             return self._anchors[text]
         if self._uses[text] < 2 or len(text) <= MAX_INLINE_CHARS:

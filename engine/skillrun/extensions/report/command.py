@@ -68,7 +68,7 @@ def report(run: str, output: Path | None, opens: bool, runs: Path, json: bool) -
 
 
 def _check_target(target: Path) -> bool:
-    """Return whether an earlier report will be replaced.
+    """Return whether `target` is an earlier report, which will be replaced.
 
     Raises UsageError if `target` exists and is not a report, or if its folder is missing.
     """

@@ -1,4 +1,4 @@
-"""`skillrun diff`: compares the calls and artifacts of two runs, or two versions of them in one run."""
+"""`skillrun diff`: compares the calls and artifacts of two runs, or of two versions in one run."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def diff(run: str, other: str, phase: str, step: str, member: str, **options_giv
 
 @dataclass(frozen=True)
 class RunDifference:
-    """The paired calls and artifacts of two runs, or of two versions in one run. `sides` are the names of the two."""
+    """The paired calls and artifacts of two runs, or of two versions in one run. `sides` contains their names."""
 
     sides: tuple[str, str]
     command_arguments: str
@@ -73,7 +73,7 @@ class RunDifference:
     artifacts: Sequence[ArtifactPair]
     notes: Sequence[str]
     version_notes: Sequence[str] = ()
-    """Notes that say which prompts are compared if calls have several."""
+    """Notes that say which prompts are compared if calls have several prompts."""
 
     def data(self) -> dict[str, Any]:
         """Return all differences as JSON data, without shortening them."""
@@ -250,7 +250,7 @@ def _parse_selector(names: Sequence[str]) -> CallSelector:
 
 
 def _select_latest_calls(calls: RunCalls, selector: CallSelector, version: int = 0) -> list[Conversation]:
-    """Return the selected calls, each with its last prompt, or with prompt `version`; empty if the run made none."""
+    """Return the selected calls, each with its last prompt or, if `version` is not 0, with prompt `version`."""
     try:
         matches = (
             select_calls(calls, selector)
@@ -267,7 +267,7 @@ def _select_latest_calls(calls: RunCalls, selector: CallSelector, version: int =
 
 
 def _compare_versions(view: RunView, command_arguments: str, selector: CallSelector, version: int) -> RunDifference:
-    """Compare the last prompts and artifacts of a run with earlier versions. Raises UsageError without any."""
+    """Compare the last prompts and artifacts of a run with earlier versions. Raises UsageError if none exist."""
     calls = view.calls
     artifacts = pair_artifact_versions(view, selector.phase.partition("/")[0], version) if not selector.step else []
     latest = _select_latest_calls(calls, selector)

@@ -28,7 +28,7 @@ Env = MutableMapping[str, Any]
 class _Markdown(MarkdownIt):
     """A CommonMark renderer with tables and strikethrough.
 
-    A link may lead to an http, https or mailto address, to a heading, or to a document of the report.
+    A link can lead to an http, https or mailto address, to a heading, or to a document of the report.
     """
 
     def __init__(self, anchors: Mapping[str, str]) -> None:
@@ -39,7 +39,7 @@ class _Markdown(MarkdownIt):
             self.add_render_rule(name, rule)
 
     def validateLink(self, url: str) -> bool:  # noqa: N802 (the library's name)
-        """Whether an address becomes a link. If not, it stays text."""
+        """Whether `url` becomes a link. Other addresses stay text."""
         return _EXTERNAL_URL.fullmatch(url) is not None or url.startswith("#") or self._document(url) is not None
 
     def anchor(self, url: str) -> str | None:
@@ -58,7 +58,7 @@ class MarkdownRenderer:
     def render_document(self, text: str, level: int, anchor: str) -> Markup:
         """Render a document.
 
-        Headings are shifted to be deeper than `level`, without gaps. Links in the document may point to its headings.
+        Headings are shifted below `level`, without gaps. Links in the document can point to its headings.
         `anchor` is the document's anchor on the page.
         """
         return self._render(text, {"level": level, "last": level, "place": anchor})

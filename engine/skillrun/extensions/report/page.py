@@ -44,7 +44,7 @@ BRIEF: Final = 300  # characters of a tool argument that are shown
 MAX_PAGE_BYTES: Final = 2_000_000  # for at most `TYPICAL_CALLS` calls; a run with more calls gets proportionally more
 TYPICAL_CALLS: Final = 48
 TEXT_LIMITS: Final = (100_000, 20_000, 6_000, 2_000, 500)
-"""Limits to the characters of a prompt part, tool result or difference, largest first.
+"""Maximum characters of a prompt part, tool result or difference, largest first.
 
 The first limit that keeps the page small enough is used. Documents and replies are not cut.
 """
@@ -153,7 +153,7 @@ def _environment(prose: MarkdownRenderer) -> Environment:
 
 
 def _finalize(value: Any) -> Any:
-    """Return a text without invisible and reordering characters, before it is written to the page."""
+    """Remove invisible and reordering characters from a text that is written to the page."""
     return make_printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
@@ -201,7 +201,7 @@ def _number(value: float) -> str:
 
 
 def _answer_source(answer: Mapping[str, Any]) -> str:
-    """Return a text that says who gave an answer."""
+    """Describe who gave an answer."""
     sources = {DEFAULT: "default used without asking", PREPARED: "prepared before the run"}
     return sources.get(str(answer.get("answered_by")), "answered by the user")
 

@@ -51,7 +51,7 @@ class TimelineRow:
 
 @dataclass(frozen=True)
 class TimelineChart:
-    """A timeline of all calls. `pauses` are the position and the seconds of each long gap between calls."""
+    """A timeline of all calls. `pauses` contains (position, seconds) of each long gap between calls."""
 
     rows: Sequence[TimelineRow]
     pauses: Sequence[tuple[float, float]]
@@ -70,9 +70,9 @@ class TimelineChart:
 
 
 def build_timeline_chart(spans: Sequence[CallSpan], now: float) -> TimelineChart | None:
-    """Return the timeline, with a row for each phase and round. Long pauses are shortened.
+    """Return the timeline, with a row for each phase and round; None if there are no calls.
 
-    None if there are no calls.
+    Long pauses are shortened.
     """
     if not spans:
         return None
@@ -255,7 +255,7 @@ def _place_marks(entries: Iterable[tuple[str, float, int, str]], low: float, hig
 
 
 def build_convergence_cards(outputs: Mapping[str, Any]) -> list[ScaleCard]:
-    """Return a card for each output of a phase that is a result of the `convergence` filter."""
+    """Return a card for each phase output that the `convergence` filter produced."""
     cards = []
     for name, value in outputs.items():
         if isinstance(value, dict) and all(key in value for key in CONVERGENCE_FIELDS):
@@ -271,7 +271,7 @@ class OutputTrend:
 
     title: str
     points: Sequence[tuple[int, float, float, float]]
-    """The round, the value, and the position from the left and from the top."""
+    """Points as (round, value, position from the left, position from the top)."""
 
 
 def build_output_trends(phases: Iterable[Mapping[str, Any]]) -> list[OutputTrend]:

@@ -30,7 +30,7 @@ _MARK: Final = "\0"  # prefix by which an artifact's name is recognized in the v
 def list_deliverables(workflow: Workflow, inputs: Mapping[str, Any], artifacts: Collection[str]) -> list[str]:
     """Return the names of the artifacts that are outputs of a workflow, in the order of the outputs.
 
-    Such an output is written as `phases.<phase>.artifacts['<name>']`, which yields the text of the artifact.
+    Such an output is the expression `phases.<phase>.artifacts['<name>']`, the text of the artifact.
     """
     names = {name: f"{_MARK}{name}" for name in artifacts}
     phases = {name.replace("-", "_"): {"artifacts": names} for name in workflow.phases}
@@ -68,9 +68,9 @@ class ReportDocument:
 
     @cached_property
     def changes(self) -> list[tuple[int, int | None, list[str]]]:
-        """The changes between versions: the round of a version, the round of the next, and the difference.
+        """The changes between versions, as (round of a version, round of the next version, difference).
 
-        If the next version is the current text, None stands for its round.
+        The current text has the round None.
         """
         versions: list[tuple[int | None, str]] = [*self.earlier_versions.items(), (None, self.text)]
         changes = []
@@ -152,9 +152,9 @@ def _registered_sections(data: ReportData) -> tuple[list[ReportSection], list[st
 
 
 def _deliverable_names(summary: Record) -> list[str]:
-    """Return the names of the documents that are outputs of the workflow, according to the current workflow file.
+    """Return the names of the documents that the current workflow file declares as outputs.
 
-    Empty if the file is missing.
+    Empty if the workflow file is missing.
     """
     library = open_library()
     name = summary["workflow"]

@@ -1,4 +1,4 @@
-"""Pairs the calls and artifacts of two runs, or two versions of them in one run, and computes the differences."""
+"""Pairs the calls and artifacts of two runs, or of two versions in one run, and computes the differences."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def _outcome(conversation: Conversation | None) -> str:
 
 
 def pair_runs(before: Iterable[Conversation], after: Iterable[Conversation]) -> list[CallPair]:
-    """Pair the calls of two runs that have the same path and attempt.
+    """Pair the calls of two runs by path and attempt.
 
     The pairs are in the order of the second run. Calls that only the first run made come last.
     """
@@ -140,7 +140,7 @@ def pair_runs(before: Iterable[Conversation], after: Iterable[Conversation]) -> 
 
 
 def pair_versions(several: Iterable[Conversation], version: int) -> list[CallPair]:
-    """Pair the last prompt of each call with prompt `version` of the call, or with the previous prompt if it is 0.
+    """Pair the last prompt of each call with prompt `version`, or with the previous prompt if `version` is 0.
 
     Calls with only one prompt are left out.
     """
@@ -158,7 +158,7 @@ def pair_versions(several: Iterable[Conversation], version: int) -> list[CallPai
 
 @dataclass(frozen=True)
 class ArtifactPair:
-    """An artifact in two runs, or two versions of it in one run. None stands for an artifact that a run lacks."""
+    """An artifact in two runs, or two versions of an artifact in one run. None stands for a missing artifact."""
 
     name: str
     before: str | None
@@ -174,7 +174,7 @@ class ArtifactPair:
 
 
 def pair_artifacts(views: Sequence[RunView], phase: str = "") -> list[ArtifactPair]:
-    """Pair the same-named artifacts of two runs, either all of them or only those of one phase.
+    """Pair the artifacts of two runs by name. If `phase` is given, pair only the artifacts of this phase.
 
     Raises SkillrunError.
     """
@@ -186,10 +186,10 @@ def pair_artifacts(views: Sequence[RunView], phase: str = "") -> list[ArtifactPa
 
 
 def pair_artifact_versions(view: RunView, phase: str = "", version: int = 0) -> list[ArtifactPair]:
-    """Pair the last version of each artifact with version `version`, or with the previous version if it is 0.
+    """Pair the last version of each artifact with version `version`, or with the previous version if `version` is 0.
 
-    Covers either all artifacts or only those of one phase. Artifacts with only one version are left out. Artifacts of
-    old runs are left out too, because old runs recorded no texts. Raises SkillrunError.
+    If `phase` is given, only the artifacts of this phase are paired. Artifacts with only one version are left out.
+    Artifacts of old runs are left out too, because old runs recorded no texts. Raises SkillrunError.
     """
     written: dict[str, list[str]] = {}
     names = _artifact_names(view.data, phase)
@@ -203,7 +203,7 @@ def pair_artifact_versions(view: RunView, phase: str = "", version: int = 0) -> 
 
 
 def _artifact_names(store: RunData, phase: str) -> list[str]:
-    """Return the names of a run's artifacts, either of all artifacts or only of the artifacts of one phase."""
+    """Return the names of a run's artifacts. If `phase` is given, return only the artifacts of this phase."""
     names = store.artifacts.list_names()
     if not phase:
         return names

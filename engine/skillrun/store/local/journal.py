@@ -1,7 +1,7 @@
 """Stores the journal of a run in SQLite, in `.run/journal.db`: append-only, hash-chained and synced.
 
-A record survives the death of the process once `record` has returned. Opening a journal verifies all of it before
-anything is changed.
+Once `record` has returned, the record survives the death of the process. Opening a journal verifies all of it before
+changing anything.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class JournalFiles:
                 )
 
     def check_location(self) -> None:
-        """Raises LeaseLost if the run has moved, because no call may then be sent."""
+        """Raises LeaseLost if the run has moved, because a moved run must not send calls."""
         self._folder.check()
 
     def attest(self, line: bytes) -> None:
@@ -139,14 +139,14 @@ _UNSYNCED: Final = frozenset({"sent", "tried", "summary", TEXT})
 
 
 class SqliteJournal(Journal):
-    """A `Journal` on disk. One process uses it at a time, which the run's lock ensures.
+    """A `Journal` on disk. The run's lock ensures that only one process uses it at a time.
 
     Records of one iteration of the event loop share a commit. A commit is synced to the disk unless it contains only
     `sent`, `tried` and `summary` records. An unsynced commit survives the death of the process, because the operating
-    system has the data. A power failure can lose only commits after the last synced one. Such a loss does little harm.
-    A call whose `sent` record is lost has no reply in the journal, and is repeated in any case. Edits of a summary
-    whose hash is lost are not noticed. The witness counts only synced records, so it never counts more records than the
-    journal has.
+    system has the data. A power failure can lose only commits after the last synced commit. Such a loss does little
+    harm. A call whose `sent` record is lost has no reply in the journal, and is repeated in any case. Edits of a
+    summary whose hash is lost are not noticed. The witness counts only synced records, so it never counts more records
+    than the journal has.
     """
 
     def __init__(
@@ -250,10 +250,10 @@ def read_journal(
 ) -> MemoryJournal:
     """Return a verified copy of a run's journal for reading only. Recording in the copy does not change the run.
 
-    Raises the same errors as `SqliteJournal.open`. If another process holds the run, raises SkillrunError, which names
-    the holder, or, with `while_held`, returns the records so far. A copy is then inconsistent if it was made while
-    SQLite moved the log into the database. Its chain shows this, and another copy is made. A copy is consistent if its
-    chain is intact and it has at least as many records as the witness had counted before.
+    Raises the same errors as `SqliteJournal.open`. If another process holds the run, returns the records so far with
+    `while_held`; without it, raises SkillrunError, which names the holder. A copy is inconsistent if SQLite moved the
+    log into the database during the copy. In this case, the journal is copied again. A copy is consistent if its chain
+    is intact and it has at least as many records as the witness counted before the copy.
     """
     folder = open_tree(run_folder)
     lease = LocalLease(folder)

@@ -47,7 +47,7 @@ def write_atomic(
     """Replace or create a file below `folder`. The content has reached the disk when this function returns.
 
     The file and new parent folders are private to their owner or, with `shared`, readable as the umask allows.
-    `precondition` is called at the last moment. If it raises FileChanged, the file stays unchanged.
+    `precondition` is called just before the change. If it raises FileChanged, the file stays unchanged.
     """
     with _temporary_file(folder, name, content, shared=shared) as (parent, temporary, leaf):
         kill_point(f"rename {leaf}: before")
@@ -78,7 +78,7 @@ def _temporary_file(
 ) -> Iterator[tuple[int, str, str]]:
     """Write the content to a temporary file next to `name`, and remove the file at the end.
 
-    Yields the descriptor of the folder, the temporary name, and the name in the folder.
+    Yields the descriptor of the file's folder, the temporary name, and the final name in this folder.
     """
     data = encode(content)
     with folder.open_parent(name, create=True, mode=folder_mode(shared=shared)) as (parent, leaf):
@@ -112,7 +112,7 @@ def move(folder: ConfinedFolder, name: str, target: str, *, shared: bool = False
 
 
 def apply_shared_modes(folder: ConfinedFolder) -> None:
-    """Give all files and folders of a run, except `.run`, at least the modes that new ones of a shared run have."""
+    """Add the modes of a shared run to all files and folders of a run, except `.run`."""
     umask = os.umask(0o077)
     os.umask(umask)
     for name in walk_folders(folder):
@@ -192,5 +192,5 @@ class LocalFiles:
 
 
 def open_run_data(folder: ConfinedFolder | Path, journal: Journal | None = None, *, shared: bool = False) -> RunData:
-    """Return the data in a run folder. The data are read-only if no journal is given."""
+    """Return the data in a run folder. Without a journal, the data are read-only."""
     return RunData(LocalFiles(open_tree(folder), shared=shared), journal)

@@ -88,7 +88,7 @@ class LocalRun(StoredRun):
                     self._tree.stat_file(f".run/{name}")
 
     def is_sealed(self, program: Program, state: State, project: Path) -> bool:
-        """Whether the state was written by a run of this user, in this project. False if the user's key is unusable."""
+        """Whether a run of this user wrote the state in this project. False if the user's key is unusable."""
         try:
             key = read_signing_key()
         except (OSError, SkillrunError):
@@ -107,7 +107,7 @@ class LocalRun(StoredRun):
         Without this check, taking the lock would create a new folder, and the user could no longer restore the old one.
         """
         if self._tree.identity(ENGINE_FOLDER) is None:
-            raise JournalShortened(f"{self.path / ENGINE_FOLDER} is missing, and the journal with it", RESTORE_HINT)
+            raise JournalShortened(f"{self.path / ENGINE_FOLDER} is missing, including its journal", RESTORE_HINT)
 
     def open_journal(self, *, create: bool = False) -> Journal:
         is_missing = all(self._tree.stat_file(name) is None for name in (JOURNAL, WITNESS))
@@ -158,9 +158,9 @@ class LocalRun(StoredRun):
         return data if data.get("schema_version") == 1 else None
 
     def migrate_v1_run(self, old: Mapping[str, Any], program: Program, now: str) -> list[str]:
-        """Migrate a run of schema version 1 while holding it, and return lines that say what was done.
+        """Hold this run and migrate it from schema version 1. Return lines that describe the changes.
 
-        Raises SkillrunError, and changes nothing, if the workflow lacks the phase or an input is missing.
+        If the workflow lacks the phase or an input is missing, raise SkillrunError and change nothing.
         """
         workflow = program.workflow
         phase = _phase(old, program)
@@ -172,7 +172,7 @@ class LocalRun(StoredRun):
             raise SkillrunError(f"{self.path / STATE}: {'; '.join(errors)}", "fix it in the frontmatter")
         number = old.get("current_round") or old.get("round") or 1
         if not is_whole(number) or not 1 <= number <= MAX_ROUNDS:
-            hint = f"rounds are from 1 to {MAX_ROUNDS:,}"
+            hint = f"use a round from 1 to {MAX_ROUNDS:,}"
             raise SkillrunError(f"the old state is in round {quote_value(number)}", hint)
         is_over = str(old.get("phase_status", old.get("status", ""))) in ENDED and phase == list(workflow.phases)[-1]
         data = {
@@ -193,7 +193,7 @@ class LocalRun(StoredRun):
                 SqliteJournal.create(self._tree).close()
             write_atomic(self._tree, STATE, to_frontmatter(data, f"# Log\n\n- {now} migrated from schema version 1\n"))
         return [
-            f"{STATE} was migrated from schema version 1 to {SCHEMA_VERSION}; the old one is {BACKUP}",
+            f"{STATE} was migrated from schema version 1 to {SCHEMA_VERSION}; the old file is {BACKUP}",
             f"the run is in the phase {phase}",
         ]
 
@@ -224,7 +224,7 @@ class LocalRun(StoredRun):
 
 
 def _phase(old: Mapping[str, Any], program: Program) -> str:
-    """Return the current name of the phase that the old state is in."""
+    """Return the current name of the phase that the state `old` is in."""
     phases = program.workflow.phases
     current = old.get("current_phase", old.get("current_stage"))
     names = {name: {name, *use.was} for name, use in phases.items()}
@@ -242,7 +242,7 @@ def _phase(old: Mapping[str, Any], program: Program) -> str:
 
 
 def _declared_values(old: Mapping[str, Any], part: str, fields: Any) -> dict[str, Any]:
-    """Return the old values of the declared fields, which version 1 stored under `part` or at the top level."""
+    """Return the old values of the declared `fields`. Version 1 stored them under `part` or at the top level."""
     nested = old.get(part)
     given = {**old, **(nested if isinstance(nested, Mapping) else {})}
     return {field.name: given[field.name] for field in fields if given.get(field.name) is not None}

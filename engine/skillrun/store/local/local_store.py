@@ -39,7 +39,7 @@ def _make_runs_folder(runs: Path) -> None:
 
 
 def check_location(runs: Path, name: str) -> None:
-    """Raises UsageError if the run would be inside another run, under a name that is reserved for that run's files."""
+    """Raises UsageError if the run would be inside another run, and its name is reserved for that run's files."""
     place = runs.resolve() / name
     enclosing_run = next((folder for folder in place.parents if (folder / JOURNAL).is_file()), None)
     first_part = place.relative_to(enclosing_run).parts[0] if enclosing_run is not None else ""
@@ -64,7 +64,7 @@ class LocalStore:
         return str(self.path)
 
     def create_run(self, name: str, *, shared: bool) -> LocalRun:
-        """Return a run to start. Create its folder if it is missing. Raises PathRefused for a link."""
+        """Return a run to start. Create its folder if it is missing. Raises PathRefused if the folder is a link."""
         require_slug(name)
         check_location(self.path, name)
         _make_runs_folder(self.path)
@@ -73,7 +73,7 @@ class LocalStore:
             return LocalRun(runs.open_folder(name))
 
     def open_run(self, name: str) -> LocalRun:
-        """Return a run that has started. Raises UsageError if it does not exist, PathRefused for a link."""
+        """Return a run that has started. Raises UsageError if it does not exist, PathRefused if it is a link."""
         path = self.path.resolve() / require_slug(name)
         if path.is_symlink():
             raise PathRefused(f"{path} is a symbolic link", NO_LINKS_HINT)

@@ -1,7 +1,7 @@
-"""Lets only one process at a time evaluate a run, by a lock that the operating system releases if the holder dies.
+"""Locks a run, so that only one process at a time evaluates it. If the process dies, the system releases the lock.
 
-A note names the holder. Both a file and the run's folder are locked. If the file is removed, a second process still
-cannot lock the run, and the holder notices the removal before it writes again.
+A note names the holder. A file and the run's folder are both locked. If the file is removed, a second process still
+cannot lock the run, and the holder notices the removal before its next write.
 """
 
 import contextlib
@@ -32,7 +32,7 @@ LOCK_TIMEOUT: Final = 0.2  # seconds; a process that only checks the lock holds 
 LOCKS_UNSUPPORTED: Final = frozenset(
     {errno.EBADF, errno.EINVAL, errno.EISDIR, errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS}
 )
-"""Errors of network file systems that cannot lock folders. On these, only the file is locked."""
+"""Errors of network file systems that cannot lock folders. On these file systems, only the file is locked."""
 
 
 class LockGuard:
@@ -46,7 +46,7 @@ class LockGuard:
         self._itself, self._inside = (status.st_dev, status.st_ino), folder.identity(ENGINE_FOLDER)
 
     def check(self, *, verify_path: bool = True) -> None:
-        """Raises LeaseLost if the lock is lost, and with `verify_path` if the folder has moved."""
+        """Raises LeaseLost if the lock is lost or, with `verify_path`, if the folder has moved."""
         if verify_path:
             with contextlib.suppress(OSError):  # normally the only check: the lock file is in its place
                 status = os.stat(self._path, follow_symlinks=False)  # noqa: PTH116 (twice as fast as that of a Path)
@@ -62,11 +62,11 @@ class LockGuard:
         path, current_path = self._folder.path, _current_path(self._lock)
         resume = f"`skillrun resume {quote(str(path))}`"
         if self._folder.identity(ENGINE_FOLDER) == self._inside:
-            text = "was removed or replaced during the run, so that another process could have claimed it"
+            text = "was removed or replaced during the run; another process could have claimed the run"
             return LeaseLost(f"{path / LOCK} {text}", f"find out why, then continue with {resume}")
         if current_path is None:
             hint = "the files of the run are kept; restore `.run` from a backup, or start the run again"
-            return LeaseLost(f"{path / ENGINE_FOLDER} was removed during the run, and its journal with it", hint)
+            return LeaseLost(f"{path / ENGINE_FOLDER} was removed during the run, including its journal", hint)
         hint = f"move it back with `mv {quote(str(current_path.parent))} {quote(str(path / ENGINE_FOLDER))}`"
         return LeaseLost(f"{path / ENGINE_FOLDER} was moved during the run", f"{hint}, then continue with {resume}")
 
@@ -79,12 +79,12 @@ def _moved_error(folder: ConfinedFolder) -> LeaseLost:
         os.close(descriptor)
     if current_path is None:
         return LeaseLost(f"{folder.path} was removed during the run", "start the run again")
-    text = f"{folder.path} was moved during the run, to {current_path}"
+    text = f"{folder.path} was moved to {current_path} during the run"
     return LeaseLost(text, f"the results are kept there; resume with `skillrun resume {quote(str(current_path))}`")
 
 
 def _current_path(descriptor: int) -> Path | None:
-    """Return where an open file is now, if the system reports it; None if it no longer has a name."""
+    """Return the current path of an open file; None if the file was removed or the system reports no path."""
     try:
         path = Path(f"/proc/self/fd/{descriptor}").readlink()
         expected = path.stat()
@@ -132,12 +132,12 @@ class LocalLease:
             try:
                 yield guard
             finally:
-                with contextlib.suppress(OSError, PathRefused, LeaseLost):  # a leftover note names a dead process
+                with contextlib.suppress(OSError, PathRefused, LeaseLost):  # a note that stays names a dead process
                     folder.remove(OWNER)
                 folder.guard = previous_guard
 
     def is_held(self) -> bool:
-        """Whether a process holds this run now. True if only the run's owner may check. Changes nothing."""
+        """Whether a process holds this run now. Also True if this user is not permitted to check. Changes nothing."""
         folder = self._folder
         try:
             lock = folder.open(LOCK)

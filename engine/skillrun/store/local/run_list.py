@@ -1,4 +1,4 @@
-"""Lists the runs in a folder by name. Fast: imports only the standard library, and opens no run."""
+"""Lists the names of the runs in a folder. For speed, imports only the standard library and opens no run."""
 
 from __future__ import annotations
 

@@ -16,8 +16,8 @@ from skillrun.syntax.diagnostics import SkillrunError
 
 KEY: Final = "seal.key"
 SIZE: Final = 32  # bytes of the key
-REPLACE_KEY_HINT: Final = "remove it; a new one is created"
-MODES_HINT: Final = "if the file system has no modes, set XDG_DATA_HOME to a folder on one that has"
+REPLACE_KEY_HINT: Final = "remove it; skillrun creates a new key"
+MODES_HINT: Final = "if the file system has no file modes, set XDG_DATA_HOME to a folder on another file system"
 
 
 def read_signing_key() -> bytes | None:
@@ -30,7 +30,7 @@ def read_signing_key() -> bytes | None:
 
 
 def key_trouble() -> str:
-    """Return why the user's key cannot be used; empty if it is usable or does not exist."""
+    """Return the reason why the user's key cannot be used; empty if the key is usable or does not exist."""
     try:
         read_signing_key()
     except OSError as error:
@@ -62,7 +62,7 @@ def key_folder() -> Path:
 
 
 def _read(tree: ConfinedFolder) -> bytes | None:
-    """Read the key. The file may have a second name in the same folder, if its creation was killed."""
+    """Read the key. If its creation was interrupted, the file can have a second name in the same folder."""
     path = tree.path / KEY
     with tree.open_parent(KEY) as (folder, leaf):
         try:
@@ -78,7 +78,7 @@ def _read(tree: ConfinedFolder) -> bytes | None:
         if not stat.S_ISREG(status.st_mode):
             raise SkillrunError(f"{path} is not a regular file", REPLACE_KEY_HINT)
         if status.st_mode & 0o077 or not is_user_owned(status, tree.path):
-            raise SkillrunError(f"{path} can be read by others", f"{REPLACE_KEY_HINT}: rm {path}; {MODES_HINT}")
+            raise SkillrunError(f"other users can read {path}", f"{REPLACE_KEY_HINT}: rm {path}; {MODES_HINT}")
         key = file.read(SIZE + 1)
     if len(key) != SIZE:
         raise SkillrunError(f"{path} is damaged", REPLACE_KEY_HINT)

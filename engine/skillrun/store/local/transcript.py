@@ -62,8 +62,8 @@ class LocalTranscript(Transcript):
 def read_events(folder: ConfinedFolder, *, follow: bool = False) -> Iterator[Record]:
     """Yield the events of the transcript, oldest first. With `follow`, continue until the run ends.
 
-    Lines without a valid event are left out. If a line never ends, the rest is not read, and the last event reports
-    this.
+    Lines without a valid event are left out. Reading stops at a line that is too long; the last event then reports the
+    problem.
     """
     try:
         yield from filter(None, map(parse_event_line, read_lines(folder, follow=follow)))
@@ -74,7 +74,7 @@ def read_events(folder: ConfinedFolder, *, follow: bool = False) -> Iterator[Rec
 
 
 class EndlessLine(SkillrunError):
-    """A line of a transcript is longer than any that a run writes."""
+    """A line of a transcript is longer than any line that a run writes."""
 
 
 def read_lines(folder: ConfinedFolder, *, follow: bool = False) -> Iterator[bytes]:
@@ -95,7 +95,7 @@ def read_lines(folder: ConfinedFolder, *, follow: bool = False) -> Iterator[byte
                 yield from whole
                 if len(rest) > LONGEST:
                     text = (
-                        f"{TRANSCRIPT} has a line of more than {LONGEST:,} bytes, which is invalid; the rest is unread"
+                        f"{TRANSCRIPT} has a line of more than {LONGEST:,} bytes, which is invalid; the rest is skipped"
                     )
                     raise EndlessLine(text)
             if not is_held:

@@ -1,8 +1,8 @@
 """Verifies the structure, chain and witness of a journal before the journal is opened. Changes nothing.
 
 The witness is a line in a separate file: the number of durable records, the head of their chain, and a checksum of
-both. It counts only records that were synced before, so it may count fewer records than the journal has, but never
-more. If the witness is damaged, a journal with an intact chain is still read, with a warning.
+both. It counts only records that were synced before, so it never counts more records than the journal has. If the
+witness is damaged, a journal with an intact chain is still read, with a warning.
 """
 
 import contextlib
@@ -43,11 +43,11 @@ class JournalOlder(SkillrunError):
 
 
 class JournalShortened(SkillrunError):
-    """Acknowledged records are missing."""
+    """The journal lacks records that were acknowledged as durable."""
 
 
 def format_witness(index: Index) -> bytes:
-    """Return the witness: the number of durable records, the chain hash of the last one, and a checksum."""
+    """Return the witness: the number of durable records, the chain hash of the last record, and a checksum."""
     line = b"%020d %s" % (index.count, index.chain.hex().encode())
     return b"%s %08x\n" % (line, crc32(line))
 
@@ -55,8 +55,8 @@ def format_witness(index: Index) -> bytes:
 def check_journal_files(folder: ConfinedFolder) -> bool:
     """Whether a journal exists. Raises PathRefused if a file that SQLite would open is a link or not a regular file.
 
-    SQLite opens files by name, so the files are checked first. No other user can replace the files meanwhile, because
-    their folder is private to its owner.
+    SQLite opens files by name, so the files are checked first. No other user can replace the files after the
+    check, because their folder is private to its owner.
     """
     for suffix in DATABASE_SUFFIXES:
         folder.stat_file(JOURNAL + suffix)
@@ -64,7 +64,7 @@ def check_journal_files(folder: ConfinedFolder) -> bool:
 
 
 class Witness(NamedTuple):
-    """The number of durable records, and the chain hash of the last one. A damaged witness has neither."""
+    """The number of durable records, and the chain hash of the last record. A damaged witness has no values."""
 
     records: int = 0
     chain: str = ""
@@ -83,7 +83,7 @@ def read_witness(folder: ConfinedFolder) -> Witness | None:
 
 
 def witness_warning(folder: ConfinedFolder, witness: Witness | None, index: Index) -> str:
-    """Return a warning if the damaged witness of a journal was ignored; empty if not."""
+    """Return a warning if the witness is damaged and was ignored; empty otherwise."""
     if witness is None or not witness.is_damaged:
         return ""
     place = folder.path / WITNESS
@@ -91,7 +91,7 @@ def witness_warning(folder: ConfinedFolder, witness: Witness | None, index: Inde
 
 
 def copy_journal(folder: ConfinedFolder, target: Path) -> Path:
-    """Copy a journal and its log to `target` for reading only, since SQLite changes the files that it reads."""
+    """Copy a journal and its log to `target`. Readers use the copy because SQLite changes the files that it reads."""
     path = target / "journal.db"
     for suffix in ("", "-wal"):
         with contextlib.suppress(FileNotFoundError), os.fdopen(folder.open(JOURNAL + suffix), "rb") as source:
@@ -114,7 +114,7 @@ def verify(
     """
     count = witness.records if witness is not None else 0
     if not path.exists():
-        raise JournalShortened(f"{place} is missing, with {count} acknowledged records", RESTORE_HINT)
+        raise JournalShortened(f"{place} is missing; it had {count} acknowledged records", RESTORE_HINT)
     with path.open("rb") as file:
         header = file.read(512)
     if len(header) < 512:  # SQLite would treat a stub as a new database and delete its log
@@ -130,13 +130,12 @@ def verify(
         raise JournalDamaged(f"{place} is damaged: its format is {header[18:20].hex(' ')}", RESTORE_HINT)
     if witness is None and index.count:
         raise JournalShortened(
-            f"{place}: {index.count} records found, but no witness confirms that these are all", RESTORE_HINT
+            f"{place}: {index.count} records were found, but no witness confirms that these are all", RESTORE_HINT
         )
     if index.count < count:
-        lost = f"{count} acknowledged records, {index.count} found: the tail is lost"
-        raise JournalShortened(f"{place}: {lost}", RESTORE_HINT)
+        raise JournalShortened(f"{place} has only {index.count} of {count} acknowledged records", RESTORE_HINT)
     if witness is not None and not witness.is_damaged and head.hex() != witness.chain:
-        raise JournalShortened(f"{place}: record {count} is not the one that was acknowledged", RESTORE_HINT)
+        raise JournalShortened(f"{place}: record {count} differs from the acknowledged record", RESTORE_HINT)
     return index
 
 
