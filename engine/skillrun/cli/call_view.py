@@ -332,7 +332,7 @@ def _printable_lines(text: str) -> list[str]:
 
 
 def truncate_lines(lines: Sequence[str], longest: int = MAX_DIFFERENCE_LINES, *, full: bool) -> Iterator[str]:
-    """Yield the lines, indented. Without `full`, yield at most `longest` lines, and a line that counts the others."""
+    """Yield the lines, indented. Without `full`, yield at most `longest` lines and the number of the others."""
     shown_lines = lines if full else lines[:longest]
     yield from (line for text in shown_lines for line in indent_lines(text))
     if len(shown_lines) < len(lines):

@@ -29,7 +29,7 @@ def text_difference(before: str, after: str, context: int = 1) -> list[str]:
 
 
 def value_differences(before: Any, after: Any, path: str = "") -> Iterator[FieldDifference]:
-    """Yield the fields that differ between two JSON values. List items are matched by id or, without ids, aligned."""
+    """Yield the fields that differ between two JSON values. List items are matched by id or else aligned."""
     if isinstance(before, dict) and isinstance(after, dict):
         for key in dict.fromkeys([*before, *after]):
             place = f"{path}.{key}" if path else str(key)
@@ -79,7 +79,7 @@ def _key(item: Any) -> str:
 
 
 def json_value(text: str) -> dict[str, Any] | list[Any] | None:
-    """Return the JSON object or list that a text contains, with or without a code fence; None if it is neither."""
+    """Return the JSON object or list that a text contains, with or without a code fence; None for any other text."""
     inside = text.strip()
     if inside.startswith("```") and inside.endswith("```") and "\n" in inside:
         inside = inside.partition("\n")[2].removesuffix("```")

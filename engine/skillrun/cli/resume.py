@@ -154,7 +154,7 @@ def _warn_about_script(run: StoredRun, command: ResumeCommand, flags: Mapping[st
 
 
 def _report_completed_run(run: StoredRun, state: State, library: Library, name: str, out: Output) -> None:
-    """Print that there is nothing to resume, which files have changed since, and how to rerun.
+    """Report that the run is completed. Print the files that have changed since, and the command to rerun.
 
     No file counts as changed if the workflow is missing or has errors.
     """
@@ -216,7 +216,7 @@ def _print_preview(
     *,
     from_start: bool,
 ) -> None:
-    """Print the changed files, the calls, the ignored edits, and the next command for `run`, a name with flags."""
+    """Print the changed files, the calls, the ignored edits and the next command. `run` is a run name with flags."""
     lines = [f"changed since the run: {', '.join(changed)}"] if changed else []
     lines += _call_lines(planned.calls, planned.reused if from_start else None)
     if from_start and planned.calls:
