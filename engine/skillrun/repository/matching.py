@@ -96,7 +96,7 @@ def _collect_matches(tree: SearchableFolder, folder: str, parts: tuple[str, ...]
             _collect_matches(tree, f"{name}/", rest, names)
         return
     if folder.count("/") > DEEPEST:
-        raise PathRefused(f"folders are nested more than {DEEPEST} deep in {tree.path}", "Move them away.")
+        raise PathRefused(f"folders in {tree.path} are nested more than {DEEPEST} levels deep", "Move them away.")
     try:
         entries = tree.entries(folder or ".")
     except OSError:
