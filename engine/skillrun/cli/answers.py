@@ -17,7 +17,7 @@ from skillrun.cli.options import current_project
 from skillrun.cli.output import Output
 from skillrun.cli.run_summary import resume_command
 from skillrun.questions.answers import GENERATED_NOTE, Answer, Question, choices_of, needs_answer, to_one_line
-from skillrun.questions.prepared_answers import PreparedAnswers, read_answers, unique_answer_key
+from skillrun.questions.prepared_answers import read_answers, unique_answer_key
 from skillrun.questions.responder import has_terminal
 from skillrun.questions.terminal import ProgressKind, Terminal, UnfinishedAnswers
 from skillrun.store.inbox import AnswerInbox, PendingQuestions
@@ -69,22 +69,6 @@ def submit_answers(waiting: PendingQuestions, answers: Sequence[Answer], inbox: 
         raise SkillrunError(message, "the run uses the answers from the other terminal; yours were discarded")
 
 
-def select_prepared_answers(waiting: PendingQuestions, prepared: PreparedAnswers) -> list[Answer] | None:
-    """Return the prepared answers to the waiting questions; `{}` stands for a question that stays open.
-
-    Return None if no question has a prepared answer, or if a question without a prepared answer must not be skipped.
-    Raises InvalidPreparedAnswer.
-    """
-    may_stay_open = waiting.may_skip or bool(waiting.enough)
-    chosen = [
-        prepared.take(waiting.key, question, required=not may_stay_open and needs_answer(question))
-        for question in waiting.questions
-    ]
-    if all(answer is None for answer in chosen) or (None in chosen and not waiting.may_skip):
-        return None
-    return [answer or {} for answer in chosen]
-
-
 @click.command(help=HELP)
 @click.argument("run", shell_complete=completion.runs)
 @options.answers
@@ -121,7 +105,8 @@ async def _collect_answers(
 ) -> list[PendingQuestions]:
     """Answer questions from the file or in the terminal, and return the answered questions.
 
-    Raises SkillrunError if the file answers no open question, and UsageError if a terminal is needed but missing.
+    The file must answer every question of a list that must not be skipped. Raises SkillrunError if the file answers no
+    open question, InvalidPreparedAnswer, and UsageError if a terminal is needed but missing.
     """
     texts = "; ".join(
         f"`{unique_answer_key(waiting.key, question)}`: {_format_question(question)}"
@@ -132,8 +117,14 @@ async def _collect_answers(
         prepared = read_answers(file)
         answered_questions = []
         for waiting in open_questions:
-            if (answers := select_prepared_answers(waiting, prepared)) is not None:
-                submit_answers(waiting, answers, inbox)
+            may_stay_open = waiting.may_skip or bool(waiting.enough)
+            chosen = [
+                prepared.take(waiting.key, question, required=not may_stay_open and needs_answer(question))
+                for question in waiting.questions
+            ]
+            has_all = waiting.may_skip or None not in chosen
+            if has_all and any(answer is not None for answer in chosen):
+                submit_answers(waiting, [answer or {} for answer in chosen], inbox)  # `{}` leaves a question open
                 answered_questions.append(waiting)
         for name in prepared.unused_keys():
             out.note(f"warning: no open question used the prepared answer `{name}`")

@@ -93,6 +93,11 @@ def items_with_prefix(incomplete: str, values: Iterable[Any]) -> Items:
     return [CompletionItem(str(value)) for value in values if str(value).startswith(incomplete)]
 
 
+def complete_with(values: Iterable[Any]) -> Completer:
+    """Return a completer that offers the values."""
+    return lambda _context, _parameter, incomplete: items_with_prefix(incomplete, values)
+
+
 def workflows(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> Items:
     """Complete workflows on the search path, with their descriptions."""
     from skillrun.cli.listing import list_files

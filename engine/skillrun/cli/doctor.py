@@ -22,7 +22,6 @@ from skillrun.cli.loading import cache_folder, exit_on_errors, open_catalogue, o
 from skillrun.cli.output import Output
 from skillrun.cli.registry import RESERVED_NAMES
 from skillrun.installation import DISTRIBUTION, extra_hint, find_conflict, has_local_model, has_outlines
-from skillrun.library.library import Library
 from skillrun.models.catalogue import Catalogue
 from skillrun.models.entries import ResolvedModel
 from skillrun.syntax.diagnostics import SkillrunError
@@ -45,8 +44,9 @@ class Finding:
 @options.runs_folder
 @options.as_json
 def doctor(runs: Path, json: bool) -> int:
-    out = Output(json)
-    library = open_library()
+    from skillrun.checker.checker import check_library  # a slow import, which `models` does not need
+
+    out, library = Output(json), open_library()
     findings = [Finding("ok", "python", f"{platform.python_version()} in {sys.prefix}")]
     if conflict := find_conflict():
         steps = f"`{sys.executable} -m pip uninstall skillrun`, then install {DISTRIBUTION} with `--force-reinstall`"
@@ -54,8 +54,13 @@ def doctor(runs: Path, json: bool) -> int:
     findings += [
         _check_extra(LOCAL, "local", has_local_model(), "to run a model without a key"),
         _check_extra("outlines", "outline", has_outlines(), "to show models what source files define"),
-        _check_library_files(library),
     ]
+    library.config("models")
+    check_library(library, RESERVED_NAMES)
+    if errors := sum(problem.severity == "error" for problem in library.problems):
+        findings.append(Finding("missing", "library", count_noun(errors, "problem"), "`skillrun validate` lists them"))
+    else:
+        findings.append(Finding("ok", "library", f"{count_noun(len(library.files), 'file')}, no problems"))
     if not library.problems.has_errors:
         try:
             findings += _check_models(open_catalogue(library), cache_folder())
@@ -75,17 +80,6 @@ def _check_extra(what: str, extra: str, is_installed: bool, purpose: str) -> Fin
     if is_installed:
         return Finding("ok", what, "installed")
     return Finding("note", what, "not installed", f"{purpose}: {extra_hint(extra)}")
-
-
-def _check_library_files(library: Library) -> Finding:
-    from skillrun.checker.checker import check_library  # a slow import, which `models` does not need
-
-    library.config("models")
-    check_library(library, RESERVED_NAMES)
-    errors = sum(problem.severity == "error" for problem in library.problems)
-    if errors:
-        return Finding("missing", "library", count_noun(errors, "problem"), "`skillrun validate` lists them")
-    return Finding("ok", "library", f"{count_noun(len(library.files), 'file')}, no problems")
 
 
 def _check_models(catalogue: Catalogue, cache: Path) -> Iterator[Finding]:

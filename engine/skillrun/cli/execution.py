@@ -39,9 +39,13 @@ def execute(request: RunRequest, out: Output) -> int:
     request_text = format_json_text(str(inputs[first.name])) if first is not None else loaded.program.workflow.name
     runs = select_store(request.runs)
     name = request.slug or runs.reserve_name(request_text, shared=request.share)
-    if not request.slug:
-        base = slug_from_request(request_text)
-        _note_similar_run(runs, base if base != name else "", out)
+    if not request.slug and (base := slug_from_request(request_text)) != name and base and runs.has(base):
+        with suppress(SkillrunError):
+            similar = runs.open_run(base)
+            status = similar.state().status
+            if status != "completed":
+                hint = f"{resume_command(similar)} resumes it"
+                out.note(f"note: the run `{base}` has the same request and is {status}; {hint}")
 
     unused_replies: list[str] = []
 
@@ -66,17 +70,6 @@ def execute(request: RunRequest, out: Output) -> int:
     for address in unused_replies:
         out.note(f"warning: no call used the script's reply for `{address}`")
     return code
-
-
-def _note_similar_run(runs: Store, name: str, out: Output) -> None:
-    """Print a note if an unfinished run with the same request exists."""
-    if name and runs.has(name):
-        with suppress(SkillrunError):
-            run = runs.open_run(name)
-            status = run.state().status
-            if status != "completed":
-                hint = f"{resume_command(run)} resumes it"
-                out.note(f"note: the run `{name}` has the same request and is {status}; {hint}")
 
 
 @dataclass

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import click
 
-from skillrun.cli.options import current_project, foreign_project, relative_to_cwd
+from skillrun.cli.options import current_project, is_foreign, relative_to_cwd
 from skillrun.cli.output import Output
 from skillrun.cli.registry import RESERVED_NAMES
+from skillrun.library.roots import enclosing_project, search_path
 
 if TYPE_CHECKING:
     from skillrun.checker.program import Program
@@ -33,7 +34,6 @@ NOTHING_RUN: Final = "Nothing was run and nothing was spent."
 
 def open_library(project: Path | None = None) -> Library:
     from skillrun.library.library import Library
-    from skillrun.library.roots import search_path
 
     return Library(search_path((project or current_project()).resolve()))
 
@@ -221,8 +221,10 @@ def require_workflow(name: str, library: Library) -> None:
 
 def other_project_hint(name: str) -> str:
     """Return a hint if an enclosing project of another user has the workflow; empty if not."""
-    project = foreign_project()
-    if project is None or not (project / "workflows" / f"{name}.md").is_file():
+    project = enclosing_project(Path.cwd())
+    if project is None or project == Path.cwd() or not is_foreign(project):
+        return ""
+    if not (project / "workflows" / f"{name}.md").is_file():
         return ""
     folder = quote(str(relative_to_cwd(project)))
     return (
@@ -262,13 +264,13 @@ def exit_on_errors(problems: Iterable[Problem], out: Output, consequence: str = 
 
 def load_script(path: Path | None, out: Output) -> Script | None:
     """Return the replies of a scripted model; print problems, and exit if any is an error."""
-    from skillrun.models.scripted import read_script as rules_in
+    from skillrun.models.scripted import read_script
     from skillrun.syntax.diagnostics import Problems
     from skillrun.syntax.document import read_yaml
 
     if path is None:
         return None
     problems = Problems()
-    rules = read_yaml(path, problems, rules_in)
+    rules = read_yaml(path, problems, read_script)
     exit_on_errors(problems, out)
     return Script(rules or [], path)

@@ -42,13 +42,6 @@ def current_project() -> Path:
     return folder if project is None or is_foreign(project) else project
 
 
-def foreign_project() -> Path | None:
-    """Return the project around the current folder if it is ignored because another user owns it."""
-    folder = Path.cwd()
-    project = enclosing_project(folder)
-    return project if project not in (None, folder) and is_foreign(project) else None
-
-
 def is_foreign(project: Path) -> bool:
     """Whether another user may have created the folder `project`. In `/tmp`, any user can create a project."""
     for part in (".", "workflows", "skills", "roles", "config"):
@@ -78,30 +71,20 @@ def relative_to_project(text: str) -> str:
     return os.path.join(*folders, *parts) if folders or parts else "."  # noqa: PTH118 (keeps `..`)
 
 
-class DurationType(click.ParamType[timedelta]):
-    """A duration such as `30s`, `10m`, `2h` or `1d`."""
-
-    name = "span"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> timedelta:
-        if isinstance(value, timedelta):
-            return value
-        found = DURATION_PATTERN.fullmatch(value)
-        if found is None:
-            self.fail(f"`{value}` is not a valid duration. Use 30s, 10m, 2h or 1d.", param, ctx)
-        return timedelta(**{UNITS[found[2]]: int(found[1])})
+def parse_duration(text: str) -> timedelta:
+    """Return a duration such as `30s`, `10m`, `2h` or `1d`."""
+    found = DURATION_PATTERN.fullmatch(text)
+    if found is None:
+        raise click.BadParameter(f"`{text}` is not a valid duration. Use 30s, 10m, 2h or 1d.")
+    return timedelta(**{UNITS[found[2]]: int(found[1])})
 
 
-class QueueNameType(click.ParamType[str]):
-    """The name of a queue, which is part of the names of Postgres notification channels."""
-
-    name = "queue"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        if QUEUE_PATTERN.fullmatch(value) is None:
-            allowed = "up to 40 lower-case letters, digits, `_`, `.` and `-`, starting with a letter or digit"
-            self.fail(f"`{value}` is not a valid queue name. Use {allowed}.", param, ctx)
-        return str(value)
+def parse_queue(text: str) -> str:
+    """Return the name of a queue, which is part of the names of Postgres notification channels."""
+    if QUEUE_PATTERN.fullmatch(text) is None:
+        allowed = "up to 40 lower-case letters, digits, `_`, `.` and `-`, starting with a letter or digit"
+        raise click.BadParameter(f"`{text}` is not a valid queue name. Use {allowed}.")
+    return text
 
 
 def _parse_budget(_context: click.Context, _parameter: click.Parameter, text: str) -> dict[str, float]:
@@ -210,8 +193,6 @@ def select_store(runs: Path) -> Store:
 
 def open_store(url: str) -> SharedStore:
     """Return the store at a URL, opened by the extension that registers its scheme. Raises SkillrunError."""
-    from skillrun.syntax.diagnostics import UsageError, allowed_hint, did_you_mean
-
     scheme, separator, _ = url.partition("://")
     if not separator:
         raise UsageError("the store URL has no scheme", "use postgresql://user@host:5432/database")

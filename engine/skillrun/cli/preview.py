@@ -127,8 +127,8 @@ class RunPreview:
     outcome: Outcome
     phases: Mapping[str, UsageTotals]
     total: UsageTotals
-    usage_by_each: Mapping[str, tuple[int, UsageTotals]]
-    """The number of items of each `each` step in the dry run, and their total usage. Keyed by the step's path."""
+    averages: Mapping[str, Mapping[str, Any]]
+    """The number of items of each `each` step in the dry run, and their average usage. Keyed by the step's path."""
     tool_turns: Mapping[str, int]
     """Expected tool turns, keyed by phase."""
     steps: int
@@ -189,22 +189,29 @@ async def preview_run(
             calls.append((address, more))
     steps = set(map(step_address, phase_by_address))
     measured_count = len(steps & expected.by_step.keys())
-    eaches = _sum_by_each(calls)
+    averages = _average_by_each(calls)
     total = sum(phases.values(), UsageTotals())
     summaries = sum(address.rpartition("/")[0].endswith(SUMMARY_SUFFIX) for address in phase_by_address)
     return RunPreview(
-        outcome, phases, total, eaches, turns, len(steps), measured_count, summaries, gateway.calls, models, addresses
+        outcome, phases, total, averages, turns, len(steps), measured_count, summaries, gateway.calls, models, addresses
     )
 
 
-def _sum_by_each(calls: Iterable[tuple[str, UsageTotals]]) -> dict[str, tuple[int, UsageTotals]]:
+def _average_by_each(calls: Iterable[tuple[str, UsageTotals]]) -> dict[str, dict[str, Any]]:
+    """Return, for each `each` step, the number of its items and their average calls, tokens and price."""
     items: dict[str, set[str]] = {}
     spent: dict[str, UsageTotals] = {}
     for address, more in calls:
         for place, item in enclosing_loops(address.partition("/")[2]):
             items.setdefault(place, set()).add(item)
             spent[place] = spent.get(place, UsageTotals()) + more
-    return {place: (len(ids), spent[place]) for place, ids in items.items()}
+    averages = {}
+    for place, ids in items.items():
+        number, total = len(ids), spent[place]
+        tokens = round((total.usage.input + total.usage.output) / number)
+        price = None if total.price is None else round(total.price / number, 4)
+        averages[place] = {"items": number, "calls": round(total.calls / number, 1), "tokens": tokens, "price": price}
+    return averages
 
 
 def tool_turn_usage(catalogue: Catalogue, request: Request, size: ReplySize) -> UsageTotals:
@@ -253,23 +260,9 @@ def _estimate_data(preview: RunPreview) -> dict[str, Any] | None:
         return None
     turns = preview.tool_turns
     phases = {name: _usage_data(spent, turns[name]) for name, spent in preview.phases.items() if spent.calls}
-    totals = {
-        **_usage_data(preview.total, sum(turns.values())),
-        "steps": preview.steps,
-        "measured": preview.measured_steps,
-    }
-    eaches = {
-        place: {"items": items, **_per_item_data(spent, items)}
-        for place, (items, spent) in preview.usage_by_each.items()
-    }
-    return {**totals, "phases": phases, **({"each": eaches} if eaches else {})}
-
-
-def _per_item_data(spent: UsageTotals, items: int) -> dict[str, Any]:
-    """Return the average usage per item."""
-    price = None if spent.price is None else round(spent.price / items, 4)
-    tokens = round((spent.usage.input + spent.usage.output) / items)
-    return {"calls": round(spent.calls / items, 1), "tokens": tokens, "price": price}
+    totals = _usage_data(preview.total, sum(turns.values()))
+    totals |= {"steps": preview.steps, "measured": preview.measured_steps, "phases": phases}
+    return {**totals, "each": preview.averages} if preview.averages else totals
 
 
 def _usage_data(spent: UsageTotals, turns: int) -> dict[str, Any]:
@@ -289,11 +282,10 @@ def print_preview(preview: RunPreview, out: Output) -> int:
         out.line(f"{name}: {place}")
     for line in format_table(["phase", "calls", "tokens in", "tokens out", "price"], rows, right=(1, 2, 3, 4)):
         out.line(line)
-    for place, (items, spent) in preview.usage_by_each.items():
-        each = _per_item_data(spent, items)
+    for place, each in preview.averages.items():
         usage_text = f"{each['calls']:g} calls, {each['tokens']:,} tokens, {format_price(each['price'])}"
         out.line(
-            f"for each of {count_noun(items, 'item')} in `{place}` "
+            f"for each of {count_noun(each['items'], 'item')} in `{place}` "
             f"(the number may differ in a real run): about {usage_text}"
         )
     turns = sum(preview.tool_turns.values())
@@ -314,9 +306,7 @@ def print_preview(preview: RunPreview, out: Output) -> int:
             "models": preview.models,
             "addresses": preview.provider_addresses,
             "phases": {name: spent.to_dict() for name, spent in preview.phases.items()},
-            "each": {
-                place: {"items": n, **_per_item_data(spent, n)} for place, (n, spent) in preview.usage_by_each.items()
-            },
+            "each": preview.averages,
             "turns": turns,
             "steps": preview.steps,
             "measured": preview.measured_steps,

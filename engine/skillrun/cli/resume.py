@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Final
@@ -270,21 +270,16 @@ def _call_lines(calls: list[PredictedCall], reused: int | None = None) -> list[s
     total = f" of {len(calls) + reused:,}" if reused is not None else ""
     lines = []
     for kind, note in (("certain", ""), ("possible", ", possibly")):
-        chosen = [call for call in calls if call.certain == (kind == "certain")]
+        if not (chosen := [call for call in calls if call.certain == (kind == "certain")]):
+            continue
         for call in chosen:
             again = "called again" if call.again else "new"
             lines.append(f"  {call.address} ({call.model}, {call.tokens:,} tokens): {again}{note}")
-        if chosen:
-            lines.append(f"{kind}: {_format_total(chosen, total)}")
+        prices = [call.price for call in chosen if call.price is not None]  # they depend on estimated reply lengths
+        price = f"about {format_price(sum(prices))}" if prices else "price unknown"
+        if 0 < len(prices) < len(chosen):
+            price += f", and {count_noun(len(chosen) - len(prices), 'call')} of unknown price"
+        number = f"{len(chosen):,}{total} calls" if total else count_noun(len(chosen), "call")
+        lines.append(f"{kind}: {number}, {sum(call.tokens for call in chosen):,} tokens in, {price}")
     lines += [f"reused: {reused:,}{total} calls"] if reused is not None else []
     return lines if all(call.certain for call in calls) else [*lines, ESTIMATE_NOTE]
-
-
-def _format_total(calls: Sequence[PredictedCall], total: str) -> str:
-    """Return the number of calls, the input tokens and the price, which depends on estimated reply lengths."""
-    prices = [call.price for call in calls if call.price is not None]
-    price = f"about {format_price(sum(prices))}" if prices else "price unknown"
-    if 0 < len(prices) < len(calls):
-        price += f", and {count_noun(len(calls) - len(prices), 'call')} of unknown price"
-    number = f"{len(calls):,}{total} calls" if total else count_noun(len(calls), "call")
-    return f"{number}, {sum(call.tokens for call in calls):,} tokens in, {price}"

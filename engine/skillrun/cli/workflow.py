@@ -135,57 +135,36 @@ def _resume_run(name: str, run: str, values: Mapping[str, Any]) -> int:
 
 def _build_parameter(field: Field, positional: bool, taken: set[str], names: Names) -> click.Parameter:
     """Return the argument or option of an input. If its name is that of another option, it becomes `--input-<name>`."""
+    metavar, complete = "JSON" if field.item.kind == "record" else field.item.word.upper(), None
+    if field.item.word == "enum":
+        choices = _choices(field, names)
+        metavar, complete = f"[{'|'.join(choices)}]" if choices else metavar, completion.complete_with(choices)
+    elif field.item.word == "path":
+        complete = completion.files
+    elif (bounds := field.item.bounds) is not None:
+        metavar = f"{bounds[0]:g}..{bounds[1]:g}"
     if positional:
-        return click.Argument(
-            [parameter_name(field)],
-            required=False,
-            metavar=field.name.upper(),
-            nargs=-1 if field.is_list else 1,
-            shell_complete=_completer(field, names),
-        )
+        metavar, number = field.name.upper(), -1 if field.is_list else 1
+        parameter = [parameter_name(field)]
+        return click.Argument(parameter, required=False, metavar=metavar, nargs=number, shell_complete=complete)
     name = field.name.replace("_", "-")
     name = f"input-{name}" if f"--{name}" in taken else name
     help_text = _option_help(field, names)
     if field.type.word == "boolean":
         return click.Option([f"--{name}/--no-{name}", parameter_name(field)], default=None, help=help_text)
-    return click.Option(
-        [f"--{name}", parameter_name(field)],
-        help=help_text,
-        metavar=_metavar(field, names),
-        multiple=field.is_list,
-        shell_complete=_completer(field, names),
-    )
+    flags = [f"--{name}", parameter_name(field)]
+    return click.Option(flags, help=help_text, metavar=metavar, multiple=field.is_list, shell_complete=complete)
 
 
-def _metavar(field: Field, names: Names) -> str:
-    if field.item.word == "enum":
-        choices = _choices(field, names)
-        return f"[{'|'.join(choices)}]" if choices is not None else "ENUM"
-    if (bounds := field.item.bounds) is not None:
-        return f"{bounds[0]:g}..{bounds[1]:g}"
-    return "JSON" if field.item.kind == "record" else field.item.word.upper()
-
-
-def _choices(field: Field, names: Names) -> list[str] | None:
-    """Return the values of an enum; None if they depend on a run."""
+def _choices(field: Field, names: Names) -> list[str]:
+    """Return the values of an enum; none if they depend on a run."""
     from skillrun.syntax.diagnostics import SkillrunError
     from skillrun.types.json_schema import enum_values
 
     try:
         return [str(value) for value in enum_values(field.item, names) or ()]
     except SkillrunError:
-        return None
-
-
-def _completer(field: Field, names: Names) -> completion.Completer | None:
-    """Return the completer of an input: enum values, or files for a path."""
-    if field.item.word == "path":
-        return completion.files
-    if field.item.word != "enum":
-        return None
-    return lambda _context, _parameter, incomplete: completion.items_with_prefix(
-        incomplete, _choices(field, names) or ()
-    )
+        return []
 
 
 def _option_help(field: Field, names: Names) -> str:

@@ -62,7 +62,7 @@ def check() -> int:
 
 @click.command(help="Delete old runs that have ended, and unused content.")
 @click.option(
-    "--before", type=options.DurationType(), required=True, metavar="TIME", help="Minimum age, for example 90d or 12h."
+    "--before", type=options.parse_duration, required=True, metavar="TIME", help="Minimum age, for example 90d or 12h."
 )
 @click.option(
     "--status",

@@ -80,13 +80,11 @@ def submit(workflow: str, arguments: tuple[str, ...]) -> int:
 def submit_command(workflow: str) -> click.Command:
     """Return the command of the workflow, with the options that `submit` accepts."""
     more = [
-        click.Option(
-            ["--queue"], type=options.QueueNameType(), metavar="NAME", help="Queue to use. Default: `default`."
-        ),
+        click.Option(["--queue"], type=options.parse_queue, metavar="NAME", help="Queue to use. Default: `default`."),
         click.Option(["--priority"], type=int, default=0, metavar="N", help="Runs with a higher priority start first."),
         click.Option(
             ["--in", "start"],
-            type=options.DurationType(),
+            type=options.parse_duration,
             default="0s",
             metavar="TIME",
             help="Start after this delay, for example 30s, 10m, 2h or 1d.",

@@ -50,7 +50,7 @@ FILE_URLS: Final = click.option(
 @click.option(
     "--queue",
     "queues",
-    type=options.QueueNameType(),
+    type=options.parse_queue,
     multiple=True,
     metavar="NAME",
     help="Only runs of this queue; may be repeated. Default: `default`.",
