@@ -27,7 +27,8 @@ class StepFailed(Exception):
     def template_value(self) -> dict[str, object]:
         """Return the value of `failure` in `otherwise`.
 
-        `kind` is the kind of the first failed reply, or `failed` if there is none. `text` is the text of that reply.
+        `kind` is the error kind of the first failed reply, or its status if the call did not fail. `kind` is `failed`
+        if no reply failed. `text` is the text of the first failed reply.
         """
         replies: list[dict[str, Any]] = self.value.get("replies", [])
         reply = next((reply for reply in replies if reply["status"] != "success"), {})
