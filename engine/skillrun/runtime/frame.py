@@ -40,11 +40,6 @@ class Task:
     frame: Frame
     shape: Shape | None
 
-    @property
-    def prompt(self) -> Prompt | None:
-        """The prompt section of the panel step."""
-        return self.frame.prompts.get(self.step.id or "")
-
 
 @dataclass(frozen=True)
 class StepResult:
@@ -83,9 +78,15 @@ class Frame:
         """Evaluate a step and bind its id to the result. Raises StepFailed if the step fails and has no fallback."""
         return self.evaluator.run_step(step, self)
 
-    def address_scope(self, part: str) -> AddressScope:
-        """Return a context manager that appends `part` to the address."""
-        return AddressScope(self, part)
+    @contextmanager
+    def address_scope(self, part: str) -> Iterator[None]:
+        """Append `part` to the address until the context ends."""
+        outer = self.address
+        self.address = f"{outer}/{part}"
+        try:
+            yield
+        finally:
+            self.address = outer
 
     @contextmanager
     def name_scope(self, name: str) -> Iterator[None]:
@@ -164,22 +165,6 @@ class Frame:
                 raise StepFailed(f"`at_most` is `{name}`, which is neither a number nor a breaker", self.at(step))
             return self.phase.breakers.settings_for(name).limit
         return self.whole(step, "at_most", 1, "a whole number, or the name of a breaker")
-
-
-class AddressScope:
-    """A context manager that appends a part to a frame's address."""
-
-    __slots__ = ("frame", "outer", "part")
-
-    def __init__(self, frame: Frame, part: str) -> None:
-        self.frame, self.part, self.outer = frame, part, frame.address
-
-    def __enter__(self) -> None:
-        self.outer = self.frame.address
-        self.frame.address = f"{self.outer}/{self.part}"
-
-    def __exit__(self, *_: object) -> None:
-        self.frame.address = self.outer
 
 
 @dataclass(frozen=True)

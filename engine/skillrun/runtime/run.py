@@ -70,10 +70,6 @@ class Responder(Protocol):
         ...
 
 
-def _nothing(_address: str, _request: Request, _outcomes: Outcomes) -> None:
-    """Do nothing."""
-
-
 @dataclass
 class Services:
     """What a run uses of its surroundings."""
@@ -85,7 +81,7 @@ class Services:
     environ: Mapping[str, str] = field(default_factory=dict)
     cache: Path | None = None  # has the lists of models of the providers; None: no list is requested
     estimate: Callable[[State], Awaitable[dict[str, Any] | None]] | None = None  # computes `run.estimate`
-    on_replayed: Callable[[str, Request, Outcomes], None] = _nothing  # called for each replayed call
+    on_replayed: Callable[[str, Request, Outcomes], None] = lambda *_: None  # called for each replayed call
     handle_signals: bool = True  # SIGINT and SIGTERM end the run
 
 
@@ -188,16 +184,6 @@ class Run:
     def _is_repeated(self, effect: Effect, address: str) -> bool:
         rerun = self.options.rerun
         return rerun.is_pending(address) if effect == CALLS else effect == READS and rerun.reads
-
-    @cached_property
-    def voided_attempts(self) -> Mapping[str, Mapping[int, int]]:
-        """How many attempts of each request no longer count, keyed by the round in which the run failed."""
-        counts: dict[str, dict[int, int]] = {}
-        for entry in self.journal.entries("void"):
-            number = entry.body["round"]
-            for key, count in entry.body["tries"].items():
-                counts.setdefault(key, {})[number] = max(count, counts.get(key, {}).get(number, 0))
-        return counts
 
     def resolve_model(self, name: str) -> ResolvedModel:
         """Return the model that a name means in this run, and pin it.
@@ -345,11 +331,7 @@ class PhaseRun:
         return state
 
     def address(self) -> str:
-        return (
-            f"{self.run.inline_address}/{self.name}"
-            if self.run.inline_address
-            else f"{self.run.program.workflow.name}/{self.name}"
-        )
+        return f"{self.run.inline_address or self.run.program.workflow.name}/{self.name}"
 
     @property
     def number(self) -> int:
@@ -359,9 +341,8 @@ class PhaseRun:
     @property
     def round_path(self) -> str:
         """The round as text: `2`, or in an inline workflow `2.1`, which begins with the round of the outer phase."""
-        return (
-            f"{self.run.parent_phase.round_path}.{self.round}" if self.run.parent_phase is not None else str(self.round)
-        )
+        outer = self.run.parent_phase
+        return str(self.round) if outer is None else f"{outer.round_path}.{self.round}"
 
     @property
     def has_fallback(self) -> bool:
@@ -377,16 +358,18 @@ class PhaseRun:
         """The journal address of the note which says that the process ended here to wait for the user."""
         return f"{self.address()}@{self.round_path}/pause"
 
+    def overwritten_text_address(self, artifact: str) -> str:
+        """Return the journal address of an artifact's text before this phase overwrote it."""
+        return f"{self.address()}@{self.round_path}/{artifact}"
+
     def voided_attempts(self, key: str) -> int:
         """Return how many attempts of a request do not count, because the run failed after them and was resumed."""
-        counts = self.run.voided_attempts.get(key, {})
         outer = int(self.round_path.partition(".")[0])
-        return max((count for number, count in counts.items() if number <= outer), default=0)
+        voids = (entry.body for entry in self.run.journal.entries("void") if entry.body["round"] <= outer)
+        return max((body["tries"].get(key, 0) for body in voids), default=0)
 
     def round_fields(self) -> dict[str, str]:
         """Return the field with the round for a journal record; empty in the first round."""
-        if self.round == 1 and self.run.parent_phase is None:
-            return {}
         return {"round": self.round_path} if max(_order(self.round_path)) > 1 else {}
 
     def count(self, usage: Usage, price: float | None, *, goes_on: bool) -> None:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from skillrun.definitions.definitions import PhaseUse, Procedure, Step
 from skillrun.runtime.asking.forms import form_answers
 from skillrun.runtime.breakers import Breakers
 from skillrun.runtime.calls.tools import report_repository
-from skillrun.runtime.frame import Evaluator, Frame, Task
+from skillrun.runtime.frame import Evaluator, Frame
 from skillrun.runtime.phase_record import PhaseRecord, Prompts, UsageTotals
 from skillrun.runtime.run import PhaseRun, PriorPhases, Run
 from skillrun.store.files import sha256_of
@@ -31,27 +30,12 @@ SUMMARY_DEFAULTS: Mapping[str, Any] = {
 }
 
 
-def prior_summaries(run: Run, use: PhaseUse) -> dict[str, Summary]:
-    """Return the summaries of the phases that `use` follows, directly or not, in the order of the workflow file."""
-    ancestors = run.program.workflow.ancestors(use.name)
-    return run.store.summaries.completed_summaries(name for name in run.program.workflow.phases if name in ancestors)
-
-
-def past_summaries(run: Run, use: PhaseUse) -> list[Summary]:
-    """Return the summaries, of all rounds, of the phases that always end before this one starts, oldest first."""
+def past_summaries(run: Run, phases: Iterable[str]) -> list[Summary]:
+    """Return the summaries of these phases, of all rounds, oldest first."""
     workflow = run.program.workflow
     order = {name: (len(workflow.ancestors(name)), index) for index, name in enumerate(workflow.phases)}
-    summaries = run.store.summaries.all_summaries(run.state.round, prior_summaries(run, use))
+    summaries = run.store.summaries.all_summaries(run.state.round, phases)
     return sorted(summaries, key=lambda summary: (summary.record.get("round", 0), order.get(summary.phase, ())))
-
-
-def state_at_phase_start(run: Run, use: PhaseUse) -> dict[str, object]:
-    """Return the state at the start of a phase in this round: values set by earlier phases, or else the defaults."""
-    names = {"config": run.program.config, "inputs": run.state.inputs}
-    state, _, _ = resolve_inputs(run.program.workflow.state, {}, names)
-    for summary in past_summaries(run, use):
-        state |= summary.set
-    return {name: value for name, value in state.items() if value is not None}
 
 
 def open_phase(run: Run, use: PhaseUse, previous: PhaseRun | None = None) -> PhaseRun:
@@ -60,16 +44,17 @@ def open_phase(run: Run, use: PhaseUse, previous: PhaseRun | None = None) -> Pha
     `previous` is the failed attempt of a phase that is retried. Its answers and attempts still count. A phase that has
     lost its summary gets the state at its first start.
     """
-    state = state_at_phase_start(run, use) if use.name in run.lost_phases else dict(run.state.state)
-    workflow, prior, over = run.program.workflow, prior_summaries(run, use), past_summaries(run, use)
-    completed = {name: summary for name, summary in prior.items() if summary.status == "completed"}
-    names = base_values(run, state) | {
-        "phases": {name: phase_value(run, summary, use.name) for name, summary in completed.items()},
-        "history": [earlier.template_value() for earlier in run.store.summaries.history(run.state.round)],
-    }
-    folder = workflow.repository.evaluate(names) if workflow.repository is not None else None
-    names["repository"] = str(folder) if folder else ""
-    report_repository(run, names["repository"])
+    workflow = run.program.workflow
+    ancestors = workflow.ancestors(use.name)
+    prior = run.store.summaries.completed_summaries(name for name in workflow.phases if name in ancestors)
+    over = past_summaries(run, prior)  # of the phases that always end before this one starts
+    state = dict(run.state.state)
+    if use.name in run.lost_phases:
+        defaults, _, _ = resolve_inputs(workflow.state, {}, {"config": run.program.config, "inputs": run.state.inputs})
+        for summary in over:
+            defaults |= summary.set
+        state = {name: value for name, value in defaults.items() if value is not None}
+    names = base_values(run, state)
     failures: dict[str, int] = {}
     for summary in over:
         failures |= summary.failures
@@ -77,15 +62,15 @@ def open_phase(run: Run, use: PhaseUse, previous: PhaseRun | None = None) -> Pha
     asked = frozenset(question for summary in over for question in summary.asked)
     if run.parent_phase is not None:
         asked |= run.parent_phase.prior.question_ids | frozenset(run.parent_phase.record.question_ids)
-    phase = PhaseRun(
-        run,
-        use.name,
-        names,
-        breakers,
-        PriorPhases(prior, asked, UsageTotals.from_summaries(over)),
-    )
+    phase = PhaseRun(run, use.name, names, breakers, PriorPhases(prior, asked, UsageTotals.from_summaries(over)))
+    completed = {name: summary for name, summary in prior.items() if summary.status == "completed"}
+    names["phases"] = {name: phase_value(run, summary, phase) for name, summary in completed.items()}
+    names["history"] = [earlier.template_value() for earlier in run.store.summaries.history(run.state.round)]
+    folder = workflow.repository.evaluate(names) if workflow.repository is not None else None
+    names["repository"] = str(folder) if folder else ""
+    report_repository(run, names["repository"])
     phase.fallback_depth = int(use.otherwise is not None)
-    names["run"]["answers"] = form_answers(run, phase, workflow.ancestors(use.name))
+    names["run"]["answers"] = form_answers(run, phase, ancestors)
     if previous is not None:
         phase.breakers, failed = previous.breakers, previous.record
         phase.record = PhaseRecord(failed.usage, artifacts=failed.artifacts, prompts=Prompts(failed.prompts.count))
@@ -97,7 +82,7 @@ def open_phase(run: Run, use: PhaseUse, previous: PhaseRun | None = None) -> Pha
     return phase
 
 
-def phase_value(run: Run, summary: Summary, reader: str = "") -> dict[str, object]:
+def phase_value(run: Run, summary: Summary, reader: PhaseRun | None = None) -> dict[str, object]:
     """Return the value of an ended phase in templates of the phase `reader`: summary, outputs and artifacts.
 
     Artifacts have their current text. But if `reader` itself has overwritten an artifact, it gets the earlier text, so
@@ -107,25 +92,11 @@ def phase_value(run: Run, summary: Summary, reader: str = "") -> dict[str, objec
     for name in summary.artifacts:
         text = run.store.artifacts.text(name)
         if text is not None:
-            known = (
-                run.journal.find("note", overwritten_text_address(run, reader, name), sha256_of(text))
-                if reader
-                else None
-            )
+            known = run.journal.find("note", reader.overwritten_text_address(name), sha256_of(text)) if reader else None
             artifacts[name] = known.get("text", text) if known is not None else text
-    record = {
-        **SUMMARY_DEFAULTS,
-        **{key: value for key, value in summary.record.items() if key not in ("outputs", "set", "usage")},
-    }
+    internal = ("outputs", "set", "usage")
+    record = {**SUMMARY_DEFAULTS, **{key: value for key, value in summary.record.items() if key not in internal}}
     return {"summary": record, "outputs": dict(summary.outputs), "artifacts": artifacts}
-
-
-def overwritten_text_address(run: Run, phase: str, name: str) -> str:
-    """Return the journal address of an artifact's text before `phase` overwrote it."""
-    rounds = (
-        f"{run.parent_phase.round_path}.{run.state.round}" if run.parent_phase is not None else str(run.state.round)
-    )
-    return f"{run.inline_address or run.program.workflow.name}/{phase}@{rounds}/{name}"
 
 
 def base_values(run: Run, state: dict[str, object]) -> dict[str, Any]:
@@ -142,12 +113,11 @@ def base_values(run: Run, state: dict[str, object]) -> dict[str, Any]:
     }
     if run.state.estimate is not None:
         names["estimate"] = dict(run.state.estimate)
-    features = {name: feature.on for name, feature in run.features(state).items()}
     return {
         "inputs": run.state.inputs,
         "state": state,
         "config": dict(run.config(state)),  # a copy, because setting the mode changes it
-        "features": features,
+        "features": {name: feature.on for name, feature in run.features(state).items()},
         "run": names,
     }
 
@@ -157,8 +127,7 @@ def new_frame(
 ) -> Frame:
     """Return a frame for the steps of a phase or protocol. The names that the steps bind are absent at first."""
     frame = Frame(phase, address, names, score.prompts, evaluator, **more)
-    frame.mark_absent(locals_of(score.steps).names)
-    frame.mark_absent(["failure"])
+    frame.mark_absent([*names_bound_by(score.steps), "failure"])
     return with_functions(frame)
 
 
@@ -172,37 +141,22 @@ def frame_names(frame: Frame, member: Mapping[str, Any] | None = None) -> dict[s
     """Return the frame's names. For the prompt of a member, add `member`, and in a protocol the panel's `task`."""
     if member is None:
         return frame.names
-    names = {**frame.names, "others": _others(member), "member": member}
-    if frame.task is not None:
-        names["task"] = _task_text(frame.task, member)
+    names, task = {**frame.names, "others": _others(member), "member": member}, frame.task
+    if task is not None:
+        prompt = task.frame.prompts.get(task.step.id or "")
+        names["task"] = prompt.template.render_text(frame_names(task.frame, member)).strip() if prompt else ""
     return names
 
 
-def _task_text(task: Task, member: Mapping[str, Any]) -> str:
-    """Return the text of a panel's task, rendered for a member."""
-    return task.prompt.template.render_text(frame_names(task.frame, member)).strip() if task.prompt is not None else ""
-
-
-@dataclass(frozen=True)
-class Locals:
-    """The names that steps may bind, in order. `ids` are the ids of steps; `names` also include the names in `set`."""
-
-    names: tuple[str, ...]
-    ids: tuple[str, ...]
-
-
-def locals_of(steps: Iterable[Step]) -> Locals:
-    """Return every name that the steps, including nested ones, may bind."""
+def names_bound_by(steps: Iterable[Step], *, only_ids: bool = False) -> list[str]:
+    """Return every name that the steps, including nested ones, may bind: their ids, and the names in `set`."""
     names: list[str] = []
-    ids: list[str] = []
-    for top in steps:
-        for step in top.walk():
-            if step.id is not None:
-                ids.append(identifier(step.id))
-                names.append(ids[-1])
-            if step.verb == "set" and step.main is not None:
-                names.extend(map(identifier, step.main.entries or {}))
-    return Locals(tuple(names), tuple(ids))
+    for step in (step for top in steps for step in top.walk()):
+        if step.id is not None:
+            names.append(identifier(step.id))
+        if step.verb == "set" and step.main is not None and not only_ids:
+            names.extend(map(identifier, step.main.entries or {}))
+    return names
 
 
 def members(role: str, models: list[str]) -> list[str]:

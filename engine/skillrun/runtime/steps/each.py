@@ -21,7 +21,7 @@ from skillrun.runtime.frame import Frame, StepResult
 from skillrun.runtime.phase_record import PhaseRecord, StepRecords, UsageTotals
 from skillrun.runtime.prompts.step_records import record_ids, renumber_records
 from skillrun.runtime.run import PhaseRun
-from skillrun.runtime.scope import locals_of, with_functions
+from skillrun.runtime.scope import names_bound_by, with_functions
 from skillrun.store.files import sha256_of
 from skillrun.store.frontmatter import plain_data
 from skillrun.store.outcome import NO_NEXT_STEP, NextStep, WaitingForUser
@@ -111,7 +111,7 @@ async def run_each(step: Step, frame: Frame) -> StepResult:
         raise _combine_pauses(waits)
     failed = {attempt.item.key: attempt for attempt in attempts if not attempt.done}
     _check_distinct_files(step, frame, [*progress.done.values(), *failed.values()])
-    name, bound_names = identifier(step.item), locals_of(step.steps).names
+    name, bound_names = identifier(step.item), names_bound_by(step.steps)
     done = []
     for item in items:
         if item.key in progress.done:
@@ -190,7 +190,7 @@ async def _evaluate_item(step: Step, frame: Frame, progress: EachProgress, item:
         sessions={member: dict(conversations) for member, conversations in frame.sessions.items()},
         degraded_steps=[],
     )
-    inner.mark_absent(locals_of(step.steps).names)
+    inner.mark_absent(names_bound_by(step.steps))
     branch.update_usage()
     with_functions(inner)
     try:

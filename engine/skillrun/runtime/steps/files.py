@@ -37,7 +37,7 @@ from skillrun.runtime.calls.tools import (
 from skillrun.runtime.errors import StepFailed
 from skillrun.runtime.frame import Frame, StepResult
 from skillrun.runtime.run import Run
-from skillrun.runtime.scope import frame_names, overwritten_text_address
+from skillrun.runtime.scope import frame_names
 from skillrun.scoring.compaction import estimate_tokens
 from skillrun.store.artifacts import WriteOutcome, variant_names
 from skillrun.store.files import sha256_of
@@ -110,7 +110,7 @@ async def write_artifact(frame: Frame, step: Step, path: str, text: str) -> str:
     earlier_texts = (data["artifacts"].get(path) for data in phase.names["phases"].values())
     before = next((text for text in earlier_texts if text is not None), None)  # when this phase was opened
     if before not in (None, text):
-        address = overwritten_text_address(phase.run, phase.name, path)
+        address = phase.overwritten_text_address(path)
         await phase.run.journal.record("note", address, sha256_of(text), {"text": before})
     try:
         outcome = await store.artifacts.put(path, text)

@@ -17,7 +17,7 @@ from skillrun.runtime.frame import Frame, StepResult
 from skillrun.runtime.phase_record import UsageTotals
 from skillrun.runtime.run import PhaseRun, Run
 from skillrun.runtime.scheduler import Schedule
-from skillrun.runtime.scope import frame_names, is_true, locals_of
+from skillrun.runtime.scope import frame_names, is_true, names_bound_by
 from skillrun.runtime.summaries import base_summary, degraded_flags
 from skillrun.store.outcome import WaitingForUser
 from skillrun.store.state import State
@@ -36,7 +36,7 @@ async def run_repeat(step: Step, frame: Frame) -> StepResult:
         for inner in step.steps:
             await frame.evaluate(inner)
         return StepResult({"times": 1, "exhausted": False})
-    most, bound_names = frame.cap(step), locals_of(step.steps)
+    most, ids, names = frame.cap(step), names_bound_by(step.steps, only_ids=True), names_bound_by(step.steps)
     previous: dict[str, object] = {}
     times, done = 0, False
     with frame.name_scope("pass"):
@@ -45,13 +45,12 @@ async def run_repeat(step: Step, frame: Frame) -> StepResult:
                 break
             times += 1
             frame.names["pass"] = {"index": times, "previous": previous}
-            frame.mark_absent(bound_names.ids)
+            frame.mark_absent(ids)
             with frame.address_scope(f"{step.id or 'repeat'}#{times}"):
                 for inner in step.steps:
                     await frame.evaluate(inner)
             done = step.until is not None and is_true(step.until.render(frame_names(frame)))
-            names = (*bound_names.ids, *bound_names.names)
-            previous = {name: frame.names[name] for name in names if name in frame.names}
+            previous = {name: frame.names[name] for name in (*ids, *names) if name in frame.names}
     return StepResult({"times": times, "exhausted": not done and step.until is not None})
 
 
