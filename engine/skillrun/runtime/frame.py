@@ -45,13 +45,11 @@ class Task:
 class StepResult:
     """The result of an attempt of a step: the value to which its id is bound, and the reason for each missing part.
 
-    If parts are missing, the breaker decides whether the step is attempted again or continues with this value. A verb
-    raises its `failure`, since the failure of a nested step ends the outer steps as well.
+    If parts are missing, the breaker decides whether the step is attempted again or continues with this value.
     """
 
     value: Mapping[str, Any] | None = None
     missing: Sequence[str] = ()
-    failure: StepFailed | None = None
 
 
 @dataclass

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import count
 from typing import Final, cast
@@ -29,12 +29,11 @@ from skillrun.runtime.errors import (
     StoppedByUser,
 )
 from skillrun.runtime.frame import Evaluator, Frame, StepResult
-from skillrun.runtime.recovery import rebuild_summary
 from skillrun.runtime.run import PhaseRun, Run
 from skillrun.runtime.scheduler import PhaseResult, Schedule, failure_outcome, record_outcome
 from skillrun.runtime.scope import frame_names, is_true, new_frame, open_phase
 from skillrun.runtime.steps import VERBS
-from skillrun.runtime.summaries import base_summary, build_summary, degraded_flags, evaluate_outputs
+from skillrun.runtime.summaries import base_summary, build_summary, degraded_flags, evaluate_outputs, rebuild_summary
 from skillrun.store.outcome import NO_NEXT_STEP, RESUME_RUN, NextStep, Outcome, Status, WaitingForUser, flags_to_record
 from skillrun.store.summaries import WAITING_STATUS
 from skillrun.syntax.diagnostics import SkillrunError
@@ -116,8 +115,11 @@ async def run_phase(run: Run, use: PhaseUse, previous: PhaseRun | None = None) -
     if run.program.reads_estimate(use.span):
         await run.load_estimate()
     phase = open_phase(run, use, previous)
-    result = _skip_phase(phase, use)
-    if result is None:
+    result: PhaseResult | None = None
+    if use.when is not None and not is_true(use.when.render(phase.names)):
+        reason = f"only when {use.when.text.value}"
+        result = PhaseResult("skipped", base_summary(phase, "skipped").with_fields(reason=reason), reason)
+    else:
         run.emit(PhaseStarted(use.name, run.state.round, phase.entry_type))
     try:
         if use.name in run.lost_phases and result is None:
@@ -150,14 +152,6 @@ async def run_phase(run: Run, use: PhaseUse, previous: PhaseRun | None = None) -
         await run.store.summaries.put(use.name, result.summary)
     run.emit(PhaseEnded(use.name, run.state.round, result.status, time.monotonic() - started, reason=result.reason))
     return result
-
-
-def _skip_phase(phase: PhaseRun, use: PhaseUse) -> PhaseResult | None:
-    """Return the result of a phase whose condition is false; None if the phase is to be evaluated."""
-    if use.when is None or is_true(use.when.render(phase.names)):
-        return None
-    reason = f"only when {use.when.text.value}"
-    return PhaseResult("skipped", base_summary(phase, "skipped").with_fields(reason=reason), reason)
 
 
 async def _rebuild_phase(phase: PhaseRun, use: PhaseUse) -> tuple[PhaseRun, PhaseResult | None]:
@@ -230,17 +224,16 @@ async def _fail_phase(phase: PhaseRun, reason: str, next_step: NextStep = NO_NEX
 
 async def _pause_phase(phase: PhaseRun, waiting: WaitingForUser) -> PhaseResult:
     """Record in its summary that a phase waits for the user, and return the result."""
-    flags = {"pause_type": waiting.pause_type, "block_reason": waiting.reason}
+    flags = {"pause_type": waiting.pause_type, "block_reason": waiting.reason, **degraded_flags(phase)}
     summary = base_summary(phase, WAITING_STATUS).with_fields(
-        flags=flags | degraded_flags(phase),
+        flags=flags,
         entry_type=phase.entry_type,
         quality_warnings=phase.record.warnings,
         usage=phase.record.usage.to_dict(),
     )
     await phase.run.store.summaries.put(phase.name, summary)
-    return PhaseResult(
-        WAITING_STATUS, reason=waiting.reason, next_step=waiting.next_step, pause_type=waiting.pause_type
-    )
+    step, pause = waiting.next_step, waiting.pause_type
+    return PhaseResult(WAITING_STATUS, reason=waiting.reason, next_step=step, pause_type=pause)
 
 
 async def run_step(step: Step, frame: Frame) -> None:
@@ -258,13 +251,15 @@ async def run_step(step: Step, frame: Frame) -> None:
         result = StepResult()
         try:
             for number in count(1):
+                failure = None
                 try:
-                    _refuse_in_dry_run(step, frame)
+                    for effect in verbs.VERBS[step.verb].effects if frame.run.replay.is_dry_run else ():
+                        refuse_in_dry_run(effect, frame.at(step))
                     with convert_template_errors(frame, step):
                         result = await act(step, frame)
                 except StepFailed as error:
-                    result = StepResult(failure=error)
-                if not await _is_attempted_again(step, frame, number, result):
+                    result, failure = StepResult(), error
+                if not await _is_attempted_again(step, frame, number, result.missing, failure):
                     break
         finally:
             frame.phase.fallback_depth -= fallbacks
@@ -275,17 +270,18 @@ async def run_step(step: Step, frame: Frame) -> None:
             frame.bind(step.id, result.value)
 
 
-async def _is_attempted_again(step: Step, frame: Frame, number: int, result: StepResult) -> bool:
+async def _is_attempted_again(
+    step: Step, frame: Frame, number: int, missing: Sequence[str], failure: StepFailed | None
+) -> bool:
     """Return whether a step is attempted again after its attempt `number`. Raises StepFailed if it fails.
 
     At its limit, the breaker decides whether the step fails, is skipped, or continues with a partial result.
     """
-    failure = result.failure
-    if failure is None and not result.missing:
+    if failure is None and not missing:
         if step.retry is not None:
             frame.phase.breakers.record_success(step.retry)
         return False
-    reason = failure.reason if failure is not None else "; ".join(result.missing)
+    reason = failure.reason if failure is not None else "; ".join(missing)
     if step.retry is not None:
         can_continue = failure is None or frame.phase.has_fallback
         then = await apply_breaker(frame, step.retry, frame.at(step), reason, can_continue=can_continue)
@@ -337,23 +333,17 @@ def failure_in_scope(frame: Frame, failure: StepFailed) -> Iterator[None]:
         yield
 
 
-class convert_template_errors:  # noqa: N801 (used like a function; a generator would be slower)
-    """A context manager that converts errors of templates and of rendered values to StepFailed.
+@contextmanager
+def convert_template_errors(frame: Frame, step: Step | None = None) -> Iterator[None]:
+    """While the context is active, convert errors of templates and of rendered values to StepFailed.
 
     The StepFailed has the address of the step. Without a step, it has the address of the frame.
     """
-
-    def __init__(self, frame: Frame, step: Step | None = None) -> None:
-        self.frame, self.step = frame, step
-
-    def __enter__(self) -> None:
-        """Do nothing."""
-
-    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
-        if isinstance(error, RenderError | PathRefused | UndefinedError):
-            hint = f" ({error.next_step})" if isinstance(error, SkillrunError) and error.next_step else ""
-            where = self.frame.at(self.step) if self.step is not None else self.frame.address
-            raise StepFailed(f"{error}{hint}", where) from error
+    try:
+        yield
+    except (RenderError, PathRefused, UndefinedError) as error:
+        hint = f" ({error.next_step})" if isinstance(error, SkillrunError) and error.next_step else ""
+        raise StepFailed(f"{error}{hint}", frame.at(step) if step is not None else frame.address) from error
 
 
 def _is_condition_true(condition: Template, frame: Frame, step: Step) -> bool:
@@ -383,12 +373,6 @@ async def apply_breaker(frame: Frame, breaker: str, address: str, reason: str, *
         breakers.record_success(breaker)
         return TRY_AGAIN
     return then
-
-
-def _refuse_in_dry_run(step: Step, frame: Frame) -> None:
-    if frame.run.replay.is_dry_run:
-        for effect in verbs.VERBS[step.verb].effects:
-            refuse_in_dry_run(effect, frame.at(step))
 
 
 def _record_degradation(frame: Frame, name: str, because: str, warning: str) -> None:

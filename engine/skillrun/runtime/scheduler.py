@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 
@@ -11,9 +11,9 @@ from skillrun.events import Notice, PhaseEnded, RunEnded, WentBack
 from skillrun.runtime.asking.forms import reread_forms, warn_of_late_files
 from skillrun.runtime.estimate_updates import emit_goto_estimate
 from skillrun.runtime.phase_record import UsageTotals
-from skillrun.runtime.recovery import usable_summary, warn_of_edit
 from skillrun.runtime.run import PhaseRun, Run
 from skillrun.runtime.scope import base_values, is_true, phase_value
+from skillrun.runtime.summaries import usable_summary, warn_of_edit
 from skillrun.store.files import LeaseLost
 from skillrun.store.outcome import NO_NEXT_STEP, RESUME_RUN, NextStep, Outcome, Status, file_error
 from skillrun.store.summaries import WAITING_STATUS, Summary
@@ -49,7 +49,7 @@ class PhaseResult:
 class Schedule:
     """Decides which phases may start, applies the results of ended phases, and says how the run ends."""
 
-    def __init__(self, run: Run, *, reuse_summaries: bool = True) -> None:
+    def __init__(self, run: Run) -> None:
         self.run = run
         self.done: dict[str, str] = {}
         self.running: set[str] = set()
@@ -59,13 +59,12 @@ class Schedule:
         self.retry_queue: dict[str, PhaseRun] = {}  # failed in parallel with others; retried alone
         self.pending_gotos: list[tuple[str, str, str]] = []  # source, target, step
         self.error: Exception | None = None
-        self.reuse_summaries = reuse_summaries
 
     async def prepare(self) -> None:
         """Finish what an earlier process began, and load the summaries of the phases that have ended."""
         with self.capture_errors():
             self._finish_move()
-            if self.reuse_summaries:
+            if not self.run.inline_address:  # an inline workflow is evaluated from its first phase
                 self._load_final_summaries()
                 await reread_forms(self.run, self.done)
                 warn_of_late_files(self.run, self.done)
@@ -97,9 +96,7 @@ class Schedule:
     @property
     def _ending(self) -> bool:
         """Whether no more phases may start. Running phases may end, so that no call is interrupted."""
-        return self.error is not None or any(
-            ended.status != WAITING_STATUS for ended in self.incomplete_results.values()
-        )
+        return self.error is not None or any(end.status != WAITING_STATUS for end in self.incomplete_results.values())
 
     def _load_final_summaries(self) -> None:
         """Mark each phase that has a summary in this round as final.
@@ -200,29 +197,20 @@ class Schedule:
         if not self.pending_gotos or self._ending:
             return False
         with self.capture_errors():
-            self._move_back()
+            run, order = self.run, list(self.run.program.workflow.phases)
+            source, target, _ = min(self.pending_gotos, key=lambda back: order.index(back[1]))
+            run.state.backs = {**run.state.backs}
+            for _, _, key in self.pending_gotos:
+                run.state.backs[key] = run.state.backs.get(key, 0) + 1
+            run.state.going = {"target": target}
+            run.save()
+            self.pending_gotos.clear()
+            self._start_round(target)
+            run.emit(WentBack(source, target, run.state.round))
+            emit_goto_estimate(run, source, [name for name in order if name not in self.done])
+            run.log(f"round {run.state.round}: back from {source} to {target}")
+            self._save()
         return True
-
-    def _move_back(self) -> None:
-        run = self.run
-        order = list(run.program.workflow.phases)
-        source, target, _ = min(self.pending_gotos, key=lambda back: order.index(back[1]))
-        again = run.program.workflow.followers(target)
-        run.state.backs = {**run.state.backs}
-        for _, _, key in self.pending_gotos:
-            run.state.backs[key] = run.state.backs.get(key, 0) + 1
-        run.state.going = {"target": target}
-        run.save()
-        self.pending_gotos.clear()
-        for name in again:
-            for phase_map in (self.done, self.incomplete_results, self.retry_queue):
-                phase_map.pop(name, None)
-            self.unfinished.discard(name)
-        self._start_round(again)
-        run.emit(WentBack(source, target, run.state.round))
-        emit_goto_estimate(run, source, [name for name in order if name not in self.done])
-        run.log(f"round {run.state.round}: back from {source} to {target}")
-        self._save()
 
     def _finish_move(self) -> None:
         """Finish going back to a phase or to the start, if the state says that an earlier process began this.
@@ -235,15 +223,19 @@ class Schedule:
             self.run.state.going = {}
             self.run.save()
         elif going.get("target") in self.run.program.workflow.phases:
-            again = self.run.program.workflow.followers(going["target"])
-            self.unfinished.difference_update(again)
-            self._start_round(again)
+            self._start_round(going["target"])
             self._save()
 
-    def _start_round(self, phases: Collection[str]) -> None:
-        run = self.run
-        staying = [name for name in run.program.workflow.phases if name not in phases]
-        for name in run.store.end_round(run.state.round, phases, staying):
+    def _start_round(self, target: str) -> None:
+        """Start a round in which `target` and all phases that follow it are evaluated again."""
+        run, workflow = self.run, self.run.program.workflow
+        again = workflow.followers(target)
+        for name in again:
+            for phase_map in (self.done, self.incomplete_results, self.retry_queue):
+                phase_map.pop(name, None)
+            self.unfinished.discard(name)
+        staying = [name for name in workflow.phases if name not in again]
+        for name in run.store.end_round(run.state.round, again, staying):
             text = f"your edit of {name} was moved to round-{run.state.round}/, because {name} is written again"
             run.emit(Notice(text, "warn"))
         run.state.round += 1
@@ -270,10 +262,10 @@ class Schedule:
         if missing and not any(map(self._is_selected, missing)):
             return Outcome("waiting", f"ended before `{missing[0]}`, which was not selected", RESUME_RUN)
         assert not missing, missing
-        return Outcome("completed", outputs=workflow_outputs(run))
+        return Outcome("completed", outputs=_workflow_outputs(run))
 
 
-def workflow_outputs(run: Run) -> dict[str, object]:
+def _workflow_outputs(run: Run) -> dict[str, object]:
     summaries = run.store.summaries.completed_summaries(run.program.workflow.phases)
     phases = {name: phase_value(run, summary) for name, summary in summaries.items() if summary.status == "completed"}
     names = {**base_values(run, run.state.state), "phases": phases}

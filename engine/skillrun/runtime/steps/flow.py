@@ -134,7 +134,7 @@ async def run_inline_workflow(step: Step, frame: Frame) -> StepResult:
         inline_address=address,
         parent_phase=frame.phase,
     )
-    schedule = Schedule(inner, reuse_summaries=False)
+    schedule = Schedule(inner)
     try:
         outcome = await frame.evaluator.run_phases(schedule)
     finally:
