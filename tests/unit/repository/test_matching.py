@@ -65,5 +65,5 @@ def test_folders_that_are_too_deep_are_refused(tmp_path: Path) -> None:
     for _ in range(DEEPEST + 2):
         folder = folder / "d"
         folder.mkdir()
-    with ConfinedFolder(tmp_path) as tree, pytest.raises(PathRefused, match=f"more than {DEEPEST} deep"):
+    with ConfinedFolder(tmp_path) as tree, pytest.raises(PathRefused, match=f"more than {DEEPEST} levels deep"):
         find_matching_files(tree, "**/*")
