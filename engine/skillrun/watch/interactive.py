@@ -140,7 +140,9 @@ class KeyboardSession(DevSession):
         super().__init__(*given)
         can_redraw = sys.stdout.isatty() and os.environ.get("TERM", "dumb") not in ("dumb", "unknown", "")
         self.out = StatusBar(self.job.json, status_texts=self.status_texts, can_redraw=can_redraw)
-        self.keys = KeyReader(self._on_key, self.out.erase, self.out.draw)
+        self.keys = KeyReader(
+            lambda key: self.schedule(partial(self._handle_key, key.lower())), self.out.erase, self.out.draw
+        )
         self._begun: dict[str, PartialAnswers] = {}
 
     @contextmanager
@@ -156,41 +158,50 @@ class KeyboardSession(DevSession):
             self.out.line(f"watching for changes, Ctrl-C quits; keys: {self._keys_line()}")
         self.out.draw()
 
-    def _on_key(self, key: str) -> None:
-        self.schedule(partial(self._handle_key, key.lower()))
-
     async def _handle_key(self, key: str) -> None:
-        actions: dict[str, Callable[[], Awaitable[None]]] = {
-            "s": partial(self._rerun_last, step=True),
-            "p": partial(self._rerun_last, step=False),
-            "a": self._start_answering,
-            "e": self._start_editing,
-            "d": self._print_difference,
-            " ": self._toggle_pause,
-            "q": partial(self.stop, 0),
-            "y": self._confirm_calls,
-            "?": self._print_keys,
-        }
-        if key in actions and not self.is_lent:
-            await actions[key]()
-            self.out.draw()
-
-    async def _rerun_last(self, *, step: bool) -> None:
-        if not (path := self._last_call_path(step=step)):
-            self.out.line("no calls were made yet")
+        if self.is_lent:
             return
-        self.out.line(f"\nrepeating: {path}")
-        self.rerun = Rerun([path])
-        await self.start_evaluation()
+        gate = self.calls.gate
+        match key:
+            case "s" | "p":
+                if path := self._last_call_path(step=key == "s"):
+                    self.out.line(f"\nrepeating: {path}")
+                    self.rerun = Rerun([path])
+                    await self.start_evaluation()
+                else:
+                    self.out.line("no calls were made yet")
+            case "a":
+                self._start_answering()
+            case "e":
+                self._start_editing()
+            case "d":
+                changes = [] if self.changed is None else ["", *change_lines(self.changed, full=True)]
+                for line in changes or ["nothing has changed yet"]:
+                    self.out.line(line)
+            case " ":
+                gate.toggle_pause()
+                message = "paused: no new calls are made until you press space again; calls in progress continue"
+                self.out.line(message if gate.is_paused else "resumed")
+            case "q":
+                await self.stop(0)
+            case "y" if self.asks_yes is not None:
+                self.asks_yes = None
+                self.began = time.monotonic()
+                gate.open()
+            case "?":
+                self.out.line(f"keys: {self._keys_line()}")
+            case _:
+                return
+        self.out.draw()
 
     def _last_call_path(self, *, step: bool) -> str:
         """Return the path of the last call's step or, without `step`, of its phase; empty if no call was made."""
         under_way = self.calls.in_flight
-        address = under_way[-1][0] if under_way else self.cycle.recorder.last_address
+        address = under_way[-1][0] if under_way else self.cycle.evaluation.last_address
         path = address.partition("/")[2].rpartition("/")[0].rpartition("/")[0]
         return path if step else path.partition("/")[0]
 
-    async def _start_answering(self) -> None:
+    def _start_answering(self) -> None:
         if self.cycle.current_task is not None:
             self.waiting = read_history(self.events).waiting
         if not self.waiting:
@@ -200,8 +211,8 @@ class KeyboardSession(DevSession):
         given = self._begun.setdefault(waiting.fingerprint, {})
         self.run_in_background(self._run_in_terminal(partial(answer_in_terminal, waiting, self.inbox, self.out, given)))
 
-    async def _start_editing(self) -> None:
-        if not (name := self._last_artifact()):
+    def _start_editing(self) -> None:
+        if not (name := next(reversed(self.cycle.evaluation.artifact_rounds), "")):
             self.out.line("no artifacts were written yet")
             return
 
@@ -211,10 +222,6 @@ class KeyboardSession(DevSession):
                 self.schedule(self.start_evaluation)
 
         self.run_in_background(self._run_in_terminal(edit))
-
-    def _last_artifact(self) -> str:
-        """Return the artifact that was written last; empty if none was written."""
-        return next(reversed(self.cycle.recorder.artifact_rounds), "")
 
     async def _run_in_terminal(self, work: Callable[[], Awaitable[object]]) -> None:
         """Lend the terminal to a question or an editor, and hold output back until the question or editor is closed."""
@@ -228,29 +235,6 @@ class KeyboardSession(DevSession):
         finally:
             self.is_lent = False
         self.schedule(self.check_run_folder)
-
-    async def _print_difference(self) -> None:
-        if self.changed is None:
-            self.out.line("nothing has changed yet")
-            return
-        self.out.line()
-        for line in change_lines(self.changed, full=True):
-            self.out.line(line)
-
-    async def _toggle_pause(self) -> None:
-        gate = self.calls.gate
-        gate.toggle_pause()
-        message = "paused: no new calls are made until you press space again; calls in progress continue"
-        self.out.line(message if gate.is_paused else "resumed")
-
-    async def _confirm_calls(self) -> None:
-        if self.asks_yes is not None:
-            self.asks_yes = None
-            self.began = time.monotonic()
-            self.calls.gate.open()
-
-    async def _print_keys(self) -> None:
-        self.out.line(f"keys: {self._keys_line()}")
 
     # status bar
 
@@ -277,7 +261,7 @@ class KeyboardSession(DevSession):
         if path := self._last_call_path(step=True):
             keys += [("s step again", path), ("p phase again", self._last_call_path(step=False))]
         keys += [("a answer", "")] if self.waiting else []
-        keys += [("e edit", name)] if (name := self._last_artifact()) else []
+        keys += [("e edit", name) for name in [*self.cycle.evaluation.artifact_rounds][-1:]]
         keys += [("d difference", "")] if self.changed is not None else []
         keys += [("space resume" if self.calls.gate.is_paused else "space pause", ""), ("q quit", "")]
         if short:

@@ -118,10 +118,25 @@ class DevSession:
 
     async def run(self) -> int:
         loop = asyncio.get_running_loop()
+
+        def on_signal(number: int) -> None:
+            if not (self.is_lent and number == signal.SIGINT):  # Ctrl-C is for the program that has the terminal
+                self.schedule(partial(self.stop, INTERRUPTED))
+
         for number in SIGNALS:
-            loop.add_signal_handler(number, self._on_signal, number)
-        self.run_in_background(self._watch_files())
-        self.run_in_background(self._poll_folder())
+            loop.add_signal_handler(number, on_signal, number)
+
+        async def watch_files() -> None:
+            while True:
+                self.schedule(partial(self._on_save, await self.changes.wait_for_changes()))
+
+        async def poll_folder() -> None:
+            while True:
+                await asyncio.sleep(POLL_INTERVAL)
+                self.schedule(self.check_run_folder)
+
+        self.run_in_background(watch_files())
+        self.run_in_background(poll_folder())
         await self.start_evaluation()
         while self.code is None:
             work = await self._work.get()
@@ -141,35 +156,21 @@ class DevSession:
 
     def run_in_background(self, work: Coroutine[Any, Any, None]) -> None:
         """Run a coroutine in parallel with the handlers."""
+
+        def on_done(task: asyncio.Task[None]) -> None:
+            self._busy.discard(task)
+            if not task.cancelled() and task.exception() is not None:
+                self.schedule(lambda: task)  # raises the exception in the session
+
         task = asyncio.get_running_loop().create_task(work)
         self._busy.add(task)
-        task.add_done_callback(self._on_task_done)
-
-    def _on_task_done(self, task: asyncio.Task[None]) -> None:
-        self._busy.discard(task)
-        if not task.cancelled() and task.exception() is not None:
-            self.schedule(lambda: task)  # raises the exception in the session
+        task.add_done_callback(on_done)
 
     def schedule(self, work: Callable[[], Awaitable[None]]) -> None:
         self._work.put_nowait(work)
 
-    def _on_signal(self, number: int) -> None:
-        if not (self.is_lent and number == signal.SIGINT):  # Ctrl-C is for the program that has the terminal
-            self.schedule(partial(self.stop, INTERRUPTED))
-
     async def stop(self, code: int) -> None:
         self.code = code
-
-    async def _watch_files(self) -> None:
-        while True:
-            paths = await self.changes.wait_for_changes()
-            self.schedule(partial(self._on_save, paths))
-
-    async def _poll_folder(self) -> None:
-        """Regularly check the run's folder and update the displayed time."""
-        while True:
-            await asyncio.sleep(POLL_INTERVAL)
-            self.schedule(self.check_run_folder)
 
     # evaluations
 
@@ -216,7 +217,7 @@ class DevSession:
                 if not is_first and (has_changed or not self._models):  # after a save that has changed a model
                     self.out.line(f"models: {format_pairs(event.models)}")
                 self._models |= event.models
-            number = self.cycle.recorder.phase_rounds.get(str(record.get("phase")), 1)
+            number = self.cycle.evaluation.phase_rounds.get(str(record.get("phase")), 1)
             if line := event_line(event, is_first=is_first, round_number=number):
                 self.out.line(line)
 
@@ -281,7 +282,7 @@ class DevSession:
             self.out.note(f"error: {error.message}")
         else:
             self.last = evaluation = task.result()
-            if evaluation.has_changed and not evaluation.is_first:
+            if (evaluation.differences or evaluation.changed_replies) and not evaluation.is_first:
                 self.changed = evaluation
                 for line in change_lines(evaluation, full=False):
                     self.out.line(line)

@@ -6,7 +6,7 @@ A new evaluation cancels the current evaluation, and takes over the calls in pro
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -56,39 +56,25 @@ class ReplyDifference:
 
 @dataclass
 class Evaluation:
-    """The outcome of an evaluation, with the reused calls, the new calls, and the differences."""
+    """An evaluation. As a listener, it collects calls and rounds; at the end, it gets the outcome and the differences.
 
-    outcome: Outcome
-    reused: int = 0
+    `is_first` is set if there is no earlier evaluation to compare with.
+    """
+
+    is_first: bool = False
+    outcome: Outcome = field(init=False)
+    replies: dict[RoundAddress, str] = field(default_factory=dict)
     new_calls: list[str] = field(default_factory=list)
+    reused: int = 0
+    phase_rounds: dict[str, int] = field(default_factory=dict)
+    """The current round of each phase."""
+    artifact_rounds: dict[str, int] = field(default_factory=dict)
+    """The round in which each artifact was written, keyed by artifact; the most recent artifact is last."""
+    last_address: str = ""
+    """The address of the last new call of a step; without new calls, of the last reused call."""
     differences: dict[str, list[str]] = field(default_factory=dict)
     """The lines of a unified diff, keyed by artifact."""
-    replies: list[ReplyDifference] = field(default_factory=list)
-    artifact_rounds: Mapping[str, int] = field(default_factory=dict)
-    """The round in which each artifact was written, keyed by artifact."""
-    round: int = 1
-    """The round in which the evaluation ended."""
-    is_first: bool = False
-    """Whether this is the first evaluation, without an earlier one to compare with."""
-
-    @property
-    def has_changed(self) -> bool:
-        return bool(self.differences or self.replies)
-
-
-class EvaluationRecorder:
-    """Collects the replies, new calls and rounds of an evaluation from its events."""
-
-    def __init__(self) -> None:
-        self.replies: dict[RoundAddress, str] = {}
-        self.new_calls: list[str] = []
-        self.reused = 0
-        self.phase_rounds: dict[str, int] = {}
-        """The current round of each phase."""
-        self.artifact_rounds: dict[str, int] = {}
-        """The round in which each artifact was written, keyed by artifact; the most recent artifact is last."""
-        self.last_address = ""
-        """The address of the last new call of a step; without new calls, of the last reused call."""
+    changed_replies: list[ReplyDifference] = field(default_factory=list)
 
     def __call__(self, event: Event) -> None:
         if isinstance(event, PhaseStarted):
@@ -112,8 +98,8 @@ class WatchLoop:
 
     def __init__(self, folder: LocalRun, journal: Journal, calls: InFlightCalls) -> None:
         self.folder, self.journal, self.calls = folder, journal, calls
-        self.recorder = EvaluationRecorder()
-        """The recorder of the current evaluation or, if none is running, of the last evaluation."""
+        self.evaluation = Evaluation()
+        """The current evaluation or, if none is running, the last evaluation."""
         self.current_task: asyncio.Task[Evaluation] | None = None
         self._texts = artifact_texts(folder, journal)
         self._replies: dict[RoundAddress, str] = {}
@@ -123,11 +109,11 @@ class WatchLoop:
         """Start an evaluation, and return its task. The current evaluation is cancelled, but its calls continue."""
         await self.cancel()
         await self.calls.start_evaluation()
-        self.recorder = EvaluationRecorder()
-        listeners: list[Listener] = [*session.services.listeners, self.recorder]
+        self.evaluation = Evaluation(self._is_first)
+        listeners: list[Listener] = [*session.services.listeners, self.evaluation]
         services = replace(session.services, gateway=self.calls, listeners=listeners, handle_signals=False)
-        session = replace(session, services=services)
-        self.current_task = asyncio.create_task(self._evaluate(session, inputs, self.recorder))
+        evaluating = self._evaluate(replace(session, services=services), inputs, self.evaluation)
+        self.current_task = asyncio.create_task(evaluating)
         return self.current_task
 
     async def cancel(self) -> None:
@@ -137,10 +123,9 @@ class WatchLoop:
             running.cancel()
             await asyncio.wait([running])
 
-    async def _evaluate(self, session: Session, inputs: dict[str, Any], recorder: EvaluationRecorder) -> Evaluation:
-        outcome = await reevaluate_run(session, self.folder, self.journal, inputs)
-        evaluation = Evaluation(outcome, recorder.reused, recorder.new_calls, is_first=self._is_first)
-        if outcome.status == "interrupted":
+    async def _evaluate(self, session: Session, inputs: dict[str, Any], evaluation: Evaluation) -> Evaluation:
+        evaluation.outcome = await reevaluate_run(session, self.folder, self.journal, inputs)
+        if evaluation.outcome.status == "interrupted":
             return evaluation
         await self.calls.finish_evaluation()
         texts = artifact_texts(self.folder, self.journal)
@@ -149,14 +134,13 @@ class WatchLoop:
             for name in sorted(self._texts.keys() | texts.keys())
             if self._texts.get(name, "") != texts.get(name, "")
         }
-        evaluation.replies = [
-            _reply_difference(place, self._replies[place], text)
-            for place, text in recorder.replies.items()
-            if self._replies.get(place, text) != text
-        ]
-        evaluation.artifact_rounds = recorder.artifact_rounds
-        evaluation.round = max(recorder.phase_rounds.values(), default=1)
-        self._texts, self._replies, self._is_first = texts, recorder.replies, False
+        for place, text in evaluation.replies.items():
+            earlier = self._replies.get(place, text)
+            if earlier != text:
+                old, new = json_value(earlier), json_value(text)
+                fields = None if old is None or new is None else list(value_differences(old, new))
+                evaluation.changed_replies.append(ReplyDifference(*place, text_difference(earlier, text), fields))
+        self._texts, self._replies, self._is_first = texts, evaluation.replies, False
         return evaluation
 
 
@@ -164,12 +148,6 @@ def artifact_texts(run: StoredRun, journal: Journal) -> dict[str, str]:
     """Return the texts of the run's artifacts, keyed by name."""
     ledger = run.data(journal).artifacts
     return {name: ledger.text(name) or "" for name in ledger.list_names()}
-
-
-def _reply_difference(place: RoundAddress, before: str, after: str) -> ReplyDifference:
-    old, new = json_value(before), json_value(after)
-    fields = None if old is None or new is None else list(value_differences(old, new))
-    return ReplyDifference(*place, text_difference(before, after), fields)
 
 
 # reports of evaluations
@@ -191,7 +169,7 @@ def change_lines(evaluation: Evaluation, *, full: bool) -> Iterator[str]:
     for name, lines in evaluation.differences.items():
         yield f"changed: {name}{_round_suffix(evaluation.artifact_rounds.get(name, 1))}"
         yield from truncate_lines(lines, full=full)
-    for reply in evaluation.replies:
+    for reply in evaluation.changed_replies:
         if reply.lines not in evaluation.differences.values():
             yield f"changed: the reply of {reply.address}{_round_suffix(reply.round)}"
             yield from truncate_lines(reply_lines(reply.fields, reply.lines, full=full), full=full)
@@ -200,7 +178,8 @@ def change_lines(evaluation: Evaluation, *, full: bool) -> Iterator[str]:
 def summary_lines(evaluation: Evaluation, seconds: float) -> Iterator[str]:
     """Yield the outcome, the counts, and the next step after a failure."""
     outcome = evaluation.outcome
-    round_note = f", in round {evaluation.round}" if evaluation.round > 1 else ""
+    last_round = max(evaluation.phase_rounds.values(), default=1)
+    round_note = f", in round {last_round}" if last_round > 1 else ""
     took = f"{seconds:.2f} s{round_note}"
     yield (
         f"{status_line(outcome.status, outcome.reason)} {f'({took})' if outcome.reason else f'in {took}'}; "
@@ -227,7 +206,7 @@ def evaluation_data(evaluation: Evaluation) -> dict[str, Any]:
                 "difference": reply.lines,
                 "fields": [field_._asdict() for field_ in reply.fields] if reply.fields is not None else None,
             }
-            for reply in evaluation.replies
+            for reply in evaluation.changed_replies
         ],
     }
 
