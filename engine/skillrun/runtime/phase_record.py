@@ -1,10 +1,10 @@
-"""What a phase records during its evaluation. The phase's summary is built from this record."""
+"""What a phase records and counts during its evaluation. The phase's summary is built from this record."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final, Literal
 
 from skillrun.models.messages import Usage
 from skillrun.store.summaries import TOKENS, Summary, UsageRecord
@@ -95,11 +95,6 @@ class Prompts:
         """Return whether a prompt of `length` characters is longer than all earlier prompts of the step."""
         return length > self.longest.get(step, Longest()).length
 
-    def add_omission(self, step: str, title: str, omission: Omission) -> None:
-        """Record an omission from a prompt of a step. Only the largest omission under each title is kept."""
-        if omission.tokens > self.omissions.get((step, title), Omission()).tokens:
-            self.omissions[step, title] = omission
-
     def add(self, other: Prompts) -> None:
         """Add the statistics of a branch of the phase."""
         for step, longest in other.longest.items():
@@ -142,3 +137,60 @@ class Attempts:
     tries: dict[str, int] = field(default_factory=dict)
     results: dict[str, Any] = field(default_factory=dict)
     permanent_failures: dict[str, Any] = field(default_factory=dict)  # failures that an immediate retry cannot change
+
+
+Action = Literal["fall back", "skip", "ask", "sequential"]
+ACTIONS: Final[tuple[Action, ...]] = ("fall back", "skip", "ask", "sequential")
+
+
+@dataclass(frozen=True)
+class BreakerSettings:
+    """The settings of a breaker: how many consecutive failures it allows, what it does then, and the wording of the
+    question and choices if it asks the user."""
+
+    limit: int = 2
+    then: Action = "fall back"
+    ask: str = ""
+    choices: Mapping[str, str] = field(default_factory=dict)
+
+
+class Breakers:
+    """The circuit breakers of one phase: each counts consecutive failures, and acts when its limit is reached.
+
+    A phase continues the counts of earlier phases (`initial`), and records in its summary which counts it has changed.
+    Source: the circuit breaker pattern (M. Nygard, "Release It!"), with success resetting the count.
+    """
+
+    def __init__(self, settings: Mapping[str, Any], initial: Mapping[str, int] | None = None) -> None:
+        self._settings = {
+            name: _parse_settings(entry) for name, entry in settings.items() if isinstance(entry, Mapping)
+        }
+        self._initial = dict(initial or {})
+        self.failures: dict[str, int] = dict(self._initial)
+
+    def settings_for(self, name: str) -> BreakerSettings:
+        return self._settings.get(name, BreakerSettings())
+
+    def is_defined(self, name: str) -> bool:
+        return name in self._settings
+
+    def record_failure(self, name: str) -> bool:
+        """Count a failure, and return whether the limit is reached."""
+        self.failures[name] = self.failures.get(name, 0) + 1
+        return self.failures[name] >= self.settings_for(name).limit
+
+    def record_success(self, name: str) -> None:
+        self.failures.pop(name, None)
+
+    def changes(self) -> dict[str, int]:
+        """Return the counts that have changed in this phase. A success sets a count to 0."""
+        names = sorted(self._initial.keys() | self.failures.keys())
+        counts = {name: self.failures.get(name, 0) for name in names}
+        return {name: count for name, count in counts.items() if count != self._initial.get(name, 0)}
+
+
+def _parse_settings(entry: Mapping[str, Any]) -> BreakerSettings:
+    then, choices = entry.get("then"), entry.get("choices")
+    words = {str(way): str(word) for way, word in choices.items()} if isinstance(choices, Mapping) else {}
+    ask = str(entry.get("ask") or "")
+    return BreakerSettings(int(entry.get("limit", 2)), then if then in ACTIONS else "fall back", ask, words)

@@ -16,8 +16,7 @@ from skillrun.library.configuration import MODES, Feature, resolve_features
 from skillrun.library.settings import ReplySize
 from skillrun.models.messages import Gateway, ModelError, Outcomes, Reply, Request, Usage
 from skillrun.replay import CALLS, READS, Effect, Replay
-from skillrun.runtime.breakers import Breakers
-from skillrun.runtime.phase_record import Attempts, Omission, PhaseRecord, UsageTotals
+from skillrun.runtime.phase_record import Attempts, Breakers, Omission, PhaseRecord, UsageTotals
 from skillrun.runtime.run_budget import RunBudget
 from skillrun.store.event_lines import utc_timestamp
 from skillrun.store.journal import Journal
@@ -334,11 +333,6 @@ class PhaseRun:
         return f"{self.run.inline_address or self.run.program.workflow.name}/{self.name}"
 
     @property
-    def number(self) -> int:
-        """The phase's position in the workflow, starting at 1."""
-        return list(self.run.program.workflow.phases).index(self.name) + 1
-
-    @property
     def round_path(self) -> str:
         """The round as text: `2`, or in an inline workflow `2.1`, which begins with the round of the outer phase."""
         outer = self.run.parent_phase
@@ -414,11 +408,15 @@ class PhaseRun:
             self.run.emit(Said(self.name, text, "warn"))
 
     def record_omission(self, step: str, title: str, tokens: int, text: str) -> None:
-        """Record what a prompt of a step omits. The user is notified only once for each title in a step."""
-        prompts = self.record.prompts
-        if (step, title) not in prompts.omissions:
+        """Record what a prompt of a step omits, if no earlier prompt omitted more under the same title.
+
+        The user is notified only once for each title in a step.
+        """
+        omissions = self.record.prompts.omissions
+        if (step, title) not in omissions:
             self.run.emit(Said(self.name, f"the prompt of `{step}` exceeds the window; omitted: {text}", "info"))
-        prompts.add_omission(step, title, Omission(tokens, text))
+        if tokens > omissions.get((step, title), Omission()).tokens:
+            omissions[step, title] = Omission(tokens, text)
 
     def add_artifact(self, path: str) -> None:
         """Record an artifact for the summary of this phase, and of the phases that contain its inline workflow."""

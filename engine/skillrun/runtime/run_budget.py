@@ -10,7 +10,7 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from skillrun.library.settings import LIMIT_NAMES, WORDS
@@ -20,7 +20,7 @@ from skillrun.store.journal import Journal
 from skillrun.store.outcome import NextStep, ResumeCommand
 
 
-@dataclass
+@dataclass(eq=False)
 class Reservation:
     """The part of the budget that is reserved for a call.
 
@@ -30,14 +30,6 @@ class Reservation:
     calls: float = 1
     tokens: float = 0
     price: float = 0
-
-
-@dataclass(eq=False)
-class WaitingCall:
-    """A call that waits for room in the budget."""
-
-    held: Reservation
-    admission: asyncio.Future[None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
 
 class RunBudget:
@@ -52,9 +44,8 @@ class RunBudget:
         self.limits = {name: float(budget[name]) for name in LIMIT_NAMES if isinstance(budget.get(name), int | float)}
         self.spent = dict.fromkeys(LIMIT_NAMES, 0.0)
         self.spent["calls"] = journal.call_count
-        self._under_way: set[int] = set()
-        self._reservations = Reservation(calls=0)
-        self._waiting: deque[WaitingCall] = deque()
+        self._under_way: set[Reservation] = set()
+        self._waiting: deque[tuple[Reservation, asyncio.Future[None]]] = deque()
         self._refused_calls = 0
         self._started = time.monotonic()
         for entry in journal.entries("reply"):
@@ -72,43 +63,39 @@ class RunBudget:
             held = estimate(True)
         if self._waiting or not self._fits(held):
             if self._under_way:
-                return await self._turn(held)
+                await self._wait_for_room(held)
+                return held
             if self._over():
                 raise self._budget_error()
-        return self._take(held)
+        self._under_way.add(held)
+        return held
 
     def count_call(self, reservation: Reservation) -> None:
         """Count a call that is about to be sent. It counts even if it fails."""
         self.spent["calls"] += reservation.calls
-        self._reservations.calls -= reservation.calls
         reservation.calls = 0
 
     def record_usage(self, reservation: Reservation, usage: Usage, price: float | None) -> None:
         """Record the usage of a call, and free the tokens and the price that were reserved for it."""
-        self._reservations.tokens -= reservation.tokens
-        self._reservations.price -= reservation.price
         reservation.tokens = reservation.price = 0
         self._add(usage, price)
 
     def release(self, reservation: Reservation) -> None:
         """End the reservation of a call, and admit waiting calls for which there is now room."""
-        self._under_way.discard(id(reservation))
-        self._adjust_reservations(reservation, -1)
-        if not self._under_way:
-            self._reservations = Reservation(calls=0)  # drop rounding errors
+        self._under_way.discard(reservation)
         while self._waiting:
-            first = self._waiting[0]
+            held, admission = self._waiting[0]
             over = bool(self._over())
-            if not over and self._under_way and not self._fits(first.held):
+            if not over and self._under_way and not self._fits(held):
                 return
             self._waiting.popleft()
-            if first.admission.done():
+            if admission.done():
                 continue
             if over:
-                first.admission.set_exception(self._budget_error())
+                admission.set_exception(self._budget_error())
             else:
-                self._take(first.held)
-                first.admission.set_result(None)
+                self._under_way.add(held)
+                admission.set_result(None)
 
     def check_minutes(self) -> None:
         """Raise BudgetExhausted if the time limit is reached."""
@@ -127,36 +114,21 @@ class RunBudget:
             raised.append(f"{name}={_number(name, max(2 * max(limit, spent), spent + kept_back) or 1)}")
         return NextStep.of("resume with ", ResumeCommand(f"--budget {','.join(raised)}" if raised else ""))
 
-    async def _turn(self, reservation: Reservation) -> Reservation:
-        waiting = WaitingCall(reservation)
-        self._waiting.append(waiting)
+    async def _wait_for_room(self, reservation: Reservation) -> None:
+        admission: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((reservation, admission))
         try:
-            await waiting.admission
+            await admission
         except asyncio.CancelledError:
-            if waiting.admission.done() and not waiting.admission.cancelled() and waiting.admission.exception() is None:
+            if admission.done() and not admission.cancelled() and admission.exception() is None:
                 self.release(reservation)
             raise
-        return reservation
-
-    def _take(self, reservation: Reservation) -> Reservation:
-        self._under_way.add(id(reservation))
-        self._adjust_reservations(reservation, 1)
-        return reservation
-
-    def _adjust_reservations(self, reservation: Reservation, sign: int) -> None:
-        whole = self._reservations
-        whole.calls += sign * reservation.calls
-        whole.tokens += sign * reservation.tokens
-        whole.price += sign * reservation.price
 
     def _fits(self, reservation: Reservation) -> bool:
         """Return whether a call and all reservations together are within every limit."""
-        most, spent, others = self.limits, self.spent, self._reservations
-        return (
-            spent["calls"] + others.calls + reservation.calls <= most.get("calls", math.inf)
-            and spent["tokens"] + others.tokens + reservation.tokens <= most.get("tokens", math.inf)
-            and spent["price"] + others.price + reservation.price <= most.get("price", math.inf)
-        )
+        held = (*self._under_way, reservation)
+        reserved = {name: sum(getattr(call, name) for call in held) for name in ("calls", "tokens", "price")}
+        return all(self.spent[name] + more <= self.limits.get(name, math.inf) for name, more in reserved.items())
 
     def _over(self) -> list[str]:
         """Return the names of the limits that allow no other call, even if no call is active."""

@@ -7,10 +7,9 @@ from typing import Any
 
 from skillrun.definitions.definitions import PhaseUse, Procedure, Step
 from skillrun.runtime.asking.forms import form_answers
-from skillrun.runtime.breakers import Breakers
 from skillrun.runtime.calls.tools import report_repository
 from skillrun.runtime.frame import Evaluator, Frame
-from skillrun.runtime.phase_record import PhaseRecord, Prompts, UsageTotals
+from skillrun.runtime.phase_record import Breakers, PhaseRecord, Prompts, UsageTotals
 from skillrun.runtime.run import PhaseRun, PriorPhases, Run
 from skillrun.store.files import sha256_of
 from skillrun.store.summaries import Summary

@@ -110,7 +110,7 @@ def base_summary(phase: PhaseRun, status: str) -> Summary:
     wrote = f"wrote {', '.join(named)}" + (f" and {more} more" if more > 0 else "") if named else "wrote nothing"
     return Summary().with_fields(
         phase=phase.name,
-        number=phase.number,
+        number=list(phase.run.program.workflow.phases).index(phase.name) + 1,
         status=status,
         round=phase.round,
         checkpoint=phase.record.checkpoint or "start",

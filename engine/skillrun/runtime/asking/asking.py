@@ -36,10 +36,10 @@ from skillrun.runtime.asking.forms import (
     revise_answers,
     unchanged_answers,
 )
-from skillrun.runtime.breakers import BreakerSettings
 from skillrun.runtime.errors import StoppedByUser
 from skillrun.runtime.estimate_updates import emit_choice_estimate
 from skillrun.runtime.frame import Frame
+from skillrun.runtime.phase_record import BreakerSettings
 from skillrun.store.event_lines import utc_timestamp
 from skillrun.store.inbox import AnswerInbox
 from skillrun.store.journal_bodies import AnswerBody

@@ -14,11 +14,10 @@ from typing import Any, Final
 from skillrun.definitions.definitions import Step
 from skillrun.definitions.definitions import enclosing_items as items_within
 from skillrun.events import ItemEnded
-from skillrun.runtime.breakers import Breakers
 from skillrun.runtime.errors import StepFailed, Stopped
 from skillrun.runtime.estimate_updates import emit_items_estimate
 from skillrun.runtime.frame import Frame, StepResult
-from skillrun.runtime.phase_record import PhaseRecord, StepRecords, UsageTotals
+from skillrun.runtime.phase_record import Breakers, PhaseRecord, StepRecords, UsageTotals
 from skillrun.runtime.prompts.step_records import record_ids, renumber_records
 from skillrun.runtime.run import PhaseRun
 from skillrun.runtime.scope import names_bound_by, with_functions

@@ -11,10 +11,9 @@ from skillrun.definitions.verbs import VERBS
 from skillrun.events import Said, Tripped
 from skillrun.questions.answers import remove_double_stops
 from skillrun.runtime.asking.asking import offer_retry
-from skillrun.runtime.breakers import BreakerSettings
 from skillrun.runtime.errors import GoToPhase, StepFailed, Stopped
 from skillrun.runtime.frame import Frame, StepResult
-from skillrun.runtime.phase_record import UsageTotals
+from skillrun.runtime.phase_record import BreakerSettings, UsageTotals
 from skillrun.runtime.run import PhaseRun, Run
 from skillrun.runtime.scheduler import Schedule
 from skillrun.runtime.scope import frame_names, is_true, names_bound_by
