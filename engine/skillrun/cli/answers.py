@@ -180,8 +180,7 @@ def _format_question(question: Question) -> str:
 @click.command(help="List the open questions of all runs.")
 @options.runs_folder
 @options.as_json
-def questions(runs: Path, json: bool) -> int:
-    out = Output(json)
+def questions(runs: Path, out: Output) -> int:
     rows = []
     for name, run in options.select_store(runs).list_runs():
         try:

@@ -20,6 +20,7 @@ from click.shell_completion import BashComplete, CompletionItem, FishComplete, S
 from skillrun.cli.options import current_project, open_run
 from skillrun.cli.output import Output
 from skillrun.cli.registry import COMPLETION_VARIABLE, RESERVED_NAMES
+from skillrun.library.roots import shipped_files
 from skillrun.store.local.run_list import newest_first
 from skillrun.syntax.diagnostics import make_printable
 
@@ -137,8 +138,6 @@ def workflow_phases(workflow: str, incomplete: str) -> Items:
 
 def shipped_paths(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> Items:
     """Complete built-in files that can be copied into a project."""
-    from skillrun.library.roots import shipped_files
-
     return items_with_prefix(incomplete, (path for path in shipped_files() if not path.startswith("config/")))
 
 

@@ -43,10 +43,10 @@ class Finding:
 @click.command(help="Check that this machine is set up: Python, keys, models, disk and project.")
 @options.runs_folder
 @options.as_json
-def doctor(runs: Path, json: bool) -> int:
+def doctor(runs: Path, out: Output) -> int:
     from skillrun.checker.checker import check_library  # a slow import, which `models` does not need
 
-    out, library = Output(json), open_library()
+    library = open_library()
     findings = [Finding("ok", "python", f"{platform.python_version()} in {sys.prefix}")]
     if conflict := find_conflict():
         steps = f"`{sys.executable} -m pip uninstall skillrun`, then install {DISTRIBUTION} with `--force-reinstall`"
@@ -127,8 +127,7 @@ def _check_writable(label: str, folder: Path) -> Finding:
 @click.argument("name", default="")
 @options.model
 @options.as_json
-def models(name: str, model: str, json: bool) -> int:
-    out = Output(json)
+def models(name: str, model: str, out: Output) -> int:
     library = open_library()
     library.config("models")
     exit_on_errors(problems_for_display(library), out)

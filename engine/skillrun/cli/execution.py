@@ -20,6 +20,7 @@ from skillrun.cli.run_summary import resume_command, summarize_run
 from skillrun.events import CallEnded, Event
 from skillrun.models.scripted import ScriptedGateway
 from skillrun.questions.prepared_answers import check_answers, unanswerable_questions
+from skillrun.questions.responder import open_responder
 from skillrun.runtime.listeners import RunContext, close_listeners, observe_gateway, open_listeners
 from skillrun.runtime.run import Session
 from skillrun.runtime.session import start_run
@@ -104,7 +105,7 @@ def execute_session(
         with run_view(out) as display:
             listeners = open_listeners(RunContext(name, os.environ), display.line)
             gateway = loaded.open_gateway(script, display.line, call_limits(runs))
-            responder = answer_options.open_responder(display.hold_output)
+            responder = open_responder(**vars(answer_options), prompt_context=display.hold_output)
             try:
                 cache = cache_folder() if script is None else None  # with a script no provider is called
                 observed = observe_gateway(gateway, listeners, display.line) if script is None else gateway

@@ -16,7 +16,9 @@ from skillrun.cli.formatting import format_columns
 from skillrun.cli.options import as_json, current_project
 from skillrun.cli.output import Output
 from skillrun.library.roots import search_path
-from skillrun.syntax.reading import is_outside, open_file
+from skillrun.syntax.diagnostics import Problems
+from skillrun.syntax.reading import is_outside, open_file, read_source
+from skillrun.syntax.source import MAX_PROSE, Scalar
 
 FOLDERS: Final = {"workflows": "workflows", "protocols": "skills/protocols", "roles": "roles"}
 HEAD_BYTES: Final = 4_000  # bytes at the start of a file that usually contain its description
@@ -36,8 +38,7 @@ class ListedFile:
 
 @click.command(name="list", help="List the workflows, protocols and roles, and the folder that each comes from.")
 @as_json
-def listing(json: bool) -> int:
-    out = Output(json)
+def listing(out: Output) -> int:
     folders = {title: list_files(current_project(), folder) for title, folder in FOLDERS.items()}
     for title, files in folders.items():
         out.line(f"{title}:")
@@ -73,10 +74,7 @@ def _read_description(path: Path, inside: Path | None) -> str:
 
 def _read_yaml_description(path: Path, inside: Path | None) -> str:
     """Return the description from frontmatter that needs the YAML parser."""
-    from skillrun.syntax.diagnostics import Problems
     from skillrun.syntax.document import parse_frontmatter
-    from skillrun.syntax.reading import read_source
-    from skillrun.syntax.source import MAX_PROSE, Scalar
 
     problems = Problems()
     source = read_source(path, path.name, problems, MAX_PROSE, inside)

@@ -216,17 +216,13 @@ class LiveView(PlainView):
 @contextmanager
 def run_view(out: Output) -> Iterator[PlainView]:
     """Yield the live display if standard output is a capable terminal, otherwise a view that prints lines."""
-    if out.quiet:
-        yield QuietView(out)
-        return
-    if out.json or not sys.stdout.isatty():
-        yield PlainView(out)
-        return
-    from rich.console import Console
+    screen = None
+    if not (out.quiet or out.json) and sys.stdout.isatty():
+        from rich.console import Console
 
-    screen = Console(markup=False, highlight=False, emoji=False)
-    if screen.is_dumb_terminal:
-        yield PlainView(out)
+        screen = Console(markup=False, highlight=False, emoji=False)
+    if screen is None or screen.is_dumb_terminal:
+        yield QuietView(out) if out.quiet else PlainView(out)
         return
     display = LiveView(out, screen)
     display.live.start()

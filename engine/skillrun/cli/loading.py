@@ -16,6 +16,15 @@ from skillrun.cli.options import current_project, is_foreign, relative_to_cwd
 from skillrun.cli.output import Output
 from skillrun.cli.registry import RESERVED_NAMES
 from skillrun.library.roots import enclosing_project, search_path
+from skillrun.syntax.diagnostics import (
+    Problem,
+    Problems,
+    SkillrunError,
+    UsageError,
+    allowed_hint,
+    did_you_mean,
+    render_problem,
+)
 
 if TYPE_CHECKING:
     from skillrun.checker.program import Program
@@ -27,7 +36,6 @@ if TYPE_CHECKING:
     from skillrun.models.messages import Gateway
     from skillrun.models.scripted import Rule
     from skillrun.runtime.run import Responder, Session
-    from skillrun.syntax.diagnostics import Problem
 
 NOTHING_RUN: Final = "Nothing was run and nothing was spent."
 
@@ -115,8 +123,6 @@ class LoadedWorkflow:
 
         The embedded model does not replace a missing key, because another machine may have the key.
         """
-        from skillrun.syntax.diagnostics import SkillrunError
-
         self.check_models(override, inputs, keys=True, pinned=pinned)
         for name, resolved in self.resolve_models(override, pinned).items():
             if name in self.catalogue.tiers and resolved.is_embedded_fallback:
@@ -133,7 +139,6 @@ class LoadedWorkflow:
         """
         from skillrun.installation import extra_hint, has_local_model
         from skillrun.library.lookups import Lookups, referenced_models
-        from skillrun.syntax.diagnostics import SkillrunError, UsageError
 
         if override and (wrong := Lookups(self.program.library).models.check_model(override)):
             raise UsageError(wrong.message, wrong.hint)
@@ -212,7 +217,6 @@ def require_workflow(name: str, library: Library) -> None:
     """Raise UsageError if the workflow does not exist."""
     if library.locate(f"workflows/{name}.md") is None:
         from skillrun.cli.usage_errors import path_hint
-        from skillrun.syntax.diagnostics import UsageError, allowed_hint, did_you_mean
 
         known = library.names("workflows")
         hint = other_project_hint(name) or path_hint(name, known) or did_you_mean(name, known) or allowed_hint(known)
@@ -251,8 +255,6 @@ def prefix_problem_paths(problems: Iterable[Problem], folder: str) -> list[Probl
 
 def exit_on_errors(problems: Iterable[Problem], out: Output, consequence: str = NOTHING_RUN, *, code: int = 1) -> None:
     """Print the problems; if any is an error, print the consequence and exit."""
-    from skillrun.syntax.diagnostics import render_problem
-
     problems = list(problems)
     for problem in problems:
         out.note(render_problem(problem) + "\n")
@@ -265,7 +267,6 @@ def exit_on_errors(problems: Iterable[Problem], out: Output, consequence: str = 
 def load_script(path: Path | None, out: Output) -> Script | None:
     """Return the replies of a scripted model; print problems, and exit if any is an error."""
     from skillrun.models.scripted import read_script
-    from skillrun.syntax.diagnostics import Problems
     from skillrun.syntax.document import read_yaml
 
     if path is None:

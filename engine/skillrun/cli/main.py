@@ -62,10 +62,7 @@ class CommandGroup(click.Group):
         return list(self.entries)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 (click's signature)
-        if cmd_name not in self.entries:
-            return None
-        command: click.Command = registry.import_object(self.entries[cmd_name].import_path)
-        return command
+        return registry.import_object(self.entries[cmd_name].import_path) if cmd_name in self.entries else None
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -124,15 +121,14 @@ class Skillrun(CommandGroup):
             return super().get_command(ctx, cmd_name)
         if cmd_name in OLD_NAMES:
             group, _, name = OLD_NAMES[cmd_name].partition(" ")
-            command: click.Command = registry.import_object(COMMANDS[group].subcommands[name].import_path)
-            return command
+            return CommandGroup(group).get_command(ctx, name)
         from skillrun.cli.listing import has_workflow
 
         if has_workflow(current_project(), cmd_name):
             from skillrun.cli.workflow import workflow_command
 
             return workflow_command(cmd_name)
-        return _load_installed(cmd_name) if cmd_name in registry.names("commands") else None
+        return registry.load("commands", cmd_name) if cmd_name in registry.names("commands") else None
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -167,7 +163,7 @@ class Skillrun(CommandGroup):
         for name in registry.names("commands"):
             if name not in RESERVED_NAMES:  # built-in commands have priority
                 try:
-                    installed[name] = _load_installed(name).get_short_help_str()
+                    installed[name] = registry.load("commands", name).get_short_help_str()
                 except UsageError as error:  # the package cannot be loaded
                     installed[name] = str(error)
         groups = {
@@ -183,11 +179,6 @@ class Skillrun(CommandGroup):
 
     def get_help(self, ctx: click.Context) -> str:
         return make_printable(super().get_help(ctx))
-
-
-def _load_installed(name: str) -> click.Command:
-    command: click.Command = registry.load("commands", name)
-    return command
 
 
 @click.group(

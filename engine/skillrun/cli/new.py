@@ -36,8 +36,7 @@ OTHER_AREAS: Final = {
 )
 @click.argument("folder", type=click.Path(path_type=Path), default=Path())
 @as_json
-def init(folder: Path, json: bool) -> int:
-    out = Output(json)
+def init(folder: Path, out: Output) -> int:
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"{folder} is not a folder", "name a folder, or leave it out to use the current one")
     outer_project = enclosing_project(Path(os.path.abspath(folder)).parent)  # noqa: PTH100 (does not resolve links)
@@ -80,8 +79,8 @@ def init(folder: Path, json: bool) -> int:
 @click.argument("kind", type=click.Choice(KINDS))
 @click.argument("name")
 @as_json
-def new(kind: str, name: str, json: bool) -> int:
-    out, project = Output(json), current_project()
+def new(kind: str, name: str, out: Output) -> int:
+    project = current_project()
     files = load_starter(kind, _placeholder_values(kind, name))
     for path in files:
         if has_file(project, path):

@@ -18,6 +18,7 @@ import click
 from click.core import ParameterSource
 
 from skillrun import registry
+from skillrun.cli.output import Output
 from skillrun.library.roots import enclosing_project, search_path
 from skillrun.syntax.diagnostics import UsageError, allowed_hint, did_you_mean
 
@@ -146,7 +147,13 @@ def runs_folder_as(name: str) -> Callable[[Any], Any]:
 
 runs_folder = runs_folder_as("runs")
 quiet = click.option("--quiet", "-q", is_flag=True, help="Print only phases, warnings and the result.")
-as_json = click.option("--json", "json", is_flag=True, help="Print only JSON to standard output.")
+as_json = click.option(
+    "--json",
+    "out",
+    is_flag=True,
+    callback=lambda _context, _parameter, json: Output(json),
+    help="Print only JSON to standard output.",
+)
 unattended = click.option("--unattended", is_flag=True, help="Never ask: use prepared answers and defaults.")
 interactive = click.option(
     "--interactive", is_flag=True, help="Ask in the terminal even when the run would pause for your answers."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +23,11 @@ class Output:
     def line(self, text: str = "") -> None:
         """Print a line of the result."""
         _write(sys.stderr if self.json else sys.stdout, text)
+
+    def lines(self, texts: Iterable[str]) -> None:
+        """Print lines of the result, each as soon as it is made."""
+        for text in texts:
+            self.line(text)
 
     def note(self, text: str) -> None:
         """Print a warning, problem or error to standard error."""

@@ -280,8 +280,7 @@ def print_preview(preview: RunPreview, out: Output) -> int:
     out.line(f"models: {format_pairs(preview.models)}")
     for name, place in preview.provider_addresses.items():
         out.line(f"{name}: {place}")
-    for line in format_table(["phase", "calls", "tokens in", "tokens out", "price"], rows, right=(1, 2, 3, 4)):
-        out.line(line)
+    out.lines(format_table(["phase", "calls", "tokens in", "tokens out", "price"], rows, right=(1, 2, 3, 4)))
     for place, each in preview.averages.items():
         usage_text = f"{each['calls']:g} calls, {each['tokens']:,} tokens, {format_price(each['price'])}"
         out.line(

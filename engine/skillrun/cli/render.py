@@ -46,7 +46,7 @@ address of a call."""
 @options.runs_folder
 @options.as_json
 def render(workflow: str, phase: str, step: str, member: str, **options_given: Any) -> int:
-    out, run, version = Output(options_given["json"]), options_given["run"], options_given["version"] or 0
+    out, run, version = options_given["out"], options_given["run"], options_given["version"] or 0
     given = options_given["given"]
     if run:
         if given or member:
@@ -136,5 +136,4 @@ def _print_request(address: str, request: Request, record: dict[str, Any], out: 
     out.line(f"{address} · {request.model} · reply limit {request.max_tokens:,} tokens")
     blocks = [block for _, titled in titled_blocks(request) for _, block in titled if block.part]
     rows = [(block.part, f"{estimate_tokens(block.text):,}") for block in blocks]
-    for line in (*format_table(("part", "tokens"), rows, right=(1,)), *prompt_lines(request)):
-        out.line(line)
+    out.lines((*format_table(("part", "tokens"), rows, right=(1,)), *prompt_lines(request)))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -27,6 +26,7 @@ from skillrun.cli.trust import require_trust
 from skillrun.library.library import Library
 from skillrun.models.scripted import ScriptedGateway
 from skillrun.questions.prepared_answers import check_answers
+from skillrun.questions.responder import answer_flags, has_terminal
 from skillrun.runtime import session as sessions
 from skillrun.runtime.resumed_state import (
     changed_files,
@@ -85,7 +85,7 @@ def resume_run(run_name: str, values: Mapping[str, Any], workflow: str = "") -> 
 
     If `workflow` is given, raises UsageError for runs of other workflows.
     """
-    out, preview = Output(values["json"], values["quiet"]), values["preview"]
+    out, preview = replace(values["out"], quiet=values["quiet"]), values["preview"]
     answer_options = AnswerOptions(values["unattended"], values["interactive"], values["answers"])
     runs, name = options.locate_run(run_name, values["runs"])
     run = runs.open_run(name)
@@ -114,7 +114,10 @@ def resume_run(run_name: str, values: Mapping[str, Any], workflow: str = "") -> 
             exit_on_errors(problems, out, RUN_UNCHANGED, code=2)
         adopt = _resolve_adopt_option(loaded, run, adopt, out, can_ask=not answer_options.unattended)
     script = load_script(values["script"], out)
-    flags = {**answer_options.command_flags, **(script.command_flags if script is not None else {})}
+    flags = {
+        **answer_flags(answer_options.answers, unattended=answer_options.unattended),
+        **(script.command_flags if script is not None else {}),
+    }
     planned = Forecast([], 0)
     if preview or ((changed or from_start) and not values["yes"]):
         rules = script.rules if script is not None else ()
@@ -187,7 +190,7 @@ def _resolve_adopt_option(
     claims = foreign_claims(session, run) if adopt is None else None
     if claims is None or not claims.has_claims:
         return adopt
-    if not (can_ask and sys.stdin.isatty() and (sys.stdout.isatty() or sys.stderr.isatty())):
+    if not (can_ask and has_terminal()):
         raise_undecided_error(session, run, claims)
     out.note(format_claims(claims))
     otherwise = f"stop, so that you can {CHANGE_INPUT_HINT}." if claims.paths else "use this project's settings."
@@ -203,8 +206,7 @@ def _migrate_run(run: LocalRun, library: Library, out: Output, *, preview: bool)
         hint = "resume it without `--preview`" if preview else "add `workflow: NAME` to its frontmatter"
         raise UsageError(f"{run.data().location(STATE)} has schema version 1, and must be migrated first", hint)
     program = load(str(old["workflow"]), out, library).program
-    for line in run.migrate_v1_run(old, program, utc_timestamp()):
-        out.line(line)
+    out.lines(run.migrate_v1_run(old, program, utc_timestamp()))
 
 
 def _print_preview(

@@ -4,26 +4,22 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from skillrun.cli.loading import LoadedWorkflow, Script, load, load_script
 from skillrun.cli.options import INPUT_PREFIX, current_project, parameter_name, resolve_path_inputs
 from skillrun.cli.output import Output
 from skillrun.cli.trust import require_trust
 from skillrun.library.lookups import referenced_models
+from skillrun.questions.prepared_answers import PreparedAnswers, read_answers
 from skillrun.runtime.inputs import validate_inputs
 from skillrun.syntax.diagnostics import UsageError
 from skillrun.syntax.source import MAX_BYTES
 from skillrun.types.fields import Field
-
-if TYPE_CHECKING:
-    from skillrun.questions.prepared_answers import PreparedAnswers
-    from skillrun.questions.responder import InteractiveResponder
 
 
 @dataclass(frozen=True)
@@ -36,25 +32,7 @@ class AnswerOptions:
 
     def load_prepared_answers(self) -> PreparedAnswers:
         """Return the prepared answers, all unused. Raises SkillrunError if they cannot be read."""
-        from skillrun.questions.prepared_answers import PreparedAnswers, read_answers
-
         return read_answers(self.answers) if self.answers else PreparedAnswers()
-
-    @property
-    def command_flags(self) -> dict[str, str]:
-        """The flags that a command must repeat to resume the run, with their values."""
-        from skillrun.questions.responder import answer_flags
-
-        return answer_flags(self.answers, unattended=self.unattended)
-
-    def open_responder(
-        self, prompt_context: Callable[[], AbstractContextManager[object]] = nullcontext
-    ) -> InteractiveResponder:
-        """Return the responder, which enters `prompt_context` while it asks. Raises SkillrunError."""
-        from skillrun.questions.responder import open_responder
-
-        flags = {"unattended": self.unattended, "interactive": self.interactive}
-        return open_responder(answers=self.answers, prompt_context=prompt_context, **flags)
 
 
 @dataclass(frozen=True)
@@ -91,7 +69,7 @@ def build_run_request(
     """
     loaded = loaded or load(name, out)
     program = loaded.program
-    options = {key: value for key, value in values.items() if not key.startswith(INPUT_PREFIX) and key != "quiet"}
+    options = {key: value for key, value in values.items() if not key.startswith((INPUT_PREFIX, "quiet", "out"))}
     model, typed, all_inputs = options["model"], {}, {}
     for field in program.workflow.inputs:
         if model and field.item.word == "model":
@@ -108,7 +86,7 @@ def build_run_request(
     if options["script"] is not None:
         options["model"] = options["model"] or "scripted:default"
     answer_options = AnswerOptions(*(options.pop(name) for name in ("unattended", "interactive", "answers")))
-    request = RunRequest(loaded, inputs, frozenset(typed), answer_options, **options)
+    request = RunRequest(loaded, inputs, frozenset(typed), answer_options, json=out.json, **options)
     calls_models = request.script is None and not request.dry_run
     loaded.check_models(request.model, inputs, keys=calls_models)
     if calls_models:

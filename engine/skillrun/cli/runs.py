@@ -35,8 +35,8 @@ POLL_INTERVAL: Final = 0.5  # seconds between checks whether the run has started
 )
 @runs_folder
 @as_json
-def runs(status: str | None, limit: int | None, runs: Path, json: bool) -> int:
-    out, is_store = Output(json), bool(store_url())
+def runs(status: str | None, limit: int | None, runs: Path, out: Output) -> int:
+    is_store = bool(store_url())
     most = limit if limit is not None else DEFAULT_LIMIT if is_store else 0
     run_store = select_store(runs)
     rows: list[tuple[str | int, ...]] = []

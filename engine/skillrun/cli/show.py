@@ -50,8 +50,7 @@ STEP is a step's id, or (part of) the address of a call."""
 @options.version
 @options.runs_folder
 @options.as_json
-def show(run: str, phase: str, step: str, member: str, full: bool, version: int | None, runs: Path, json: bool) -> int:
-    out = Output(json)
+def show(run: str, phase: str, step: str, member: str, full: bool, version: int | None, runs: Path, out: Output) -> int:
     view = RunView(options.open_run(run, runs))
     if phase:
         return _show_calls(view.calls, run, CallSelector(phase, step, member, version or 0), out, full=full)
@@ -59,8 +58,8 @@ def show(run: str, phase: str, step: str, member: str, full: bool, version: int 
         raise UsageError("`--full` and `--version` require a phase", f"`skillrun show {run} PHASE`")
     record = summarize_run(view)
     out.data(record)
-    for line in _summary_lines(record) if not json else ():
-        out.line(line)
+    if not out.json:
+        out.lines(_summary_lines(record))
     return 0
 
 
@@ -74,8 +73,7 @@ def _show_calls(calls: RunCalls, run_argument: str, selector: CallSelector, out:
     if out.json:
         return 0
     if len(conversations) > 1 and not selector.step and "/" not in selector.phase:
-        for line in calls_table(conversations, is_held=calls.is_held):
-            out.line(line)
+        out.lines(calls_table(conversations, is_held=calls.is_held))
         out.line()
         out.line(f"for one call: `skillrun show {run_argument} {selector.phase} STEP [MEMBER]`")
     else:
@@ -83,8 +81,7 @@ def _show_calls(calls: RunCalls, run_argument: str, selector: CallSelector, out:
             if number:
                 out.line()
                 out.line("─" * 80)
-            for line in conversation_lines(each, calls.dropped_text(each), full=full, is_held=calls.is_held):
-                out.line(line)
+            out.lines(conversation_lines(each, calls.dropped_text(each), full=full, is_held=calls.is_held))
     if not selector.version and (earlier := sum(each.versions - 1 for each in conversations)):
         out.note(f"{count_noun(earlier, 'earlier prompt')} at the same address: `--version 1` is the first")
     return 0

@@ -6,6 +6,7 @@ A run that needs consent asks for it before starting. `library.privileged_settin
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING
@@ -25,7 +26,9 @@ from skillrun.cli.options import as_json
 from skillrun.cli.output import Output
 from skillrun.library.privileged_settings import PrivilegedSetting, consent_digest, find_privileged_settings
 from skillrun.questions import consent
+from skillrun.questions.answers import Question
 from skillrun.questions.responder import has_terminal
+from skillrun.questions.terminal import Terminal
 
 if TYPE_CHECKING:
     from skillrun.library.library import Library
@@ -37,8 +40,7 @@ if TYPE_CHECKING:
 @click.option("--show", is_flag=True, help="Only show the settings, and whether they are trusted.")
 @click.option("--revoke", is_flag=True, help="Stop trusting this project.")
 @as_json
-def trust(yes: bool, show: bool, revoke: bool, json: bool) -> int:
-    out = Output(json)
+def trust(yes: bool, show: bool, revoke: bool, out: Output) -> int:
     if yes + show + revoke > 1:
         raise click.UsageError("Use only one of --yes, --show and --revoke.")
     library = open_library()
@@ -130,11 +132,6 @@ def describe_setting(setting: PrivilegedSetting) -> str:
 
 
 def _confirm_trust(settings: Sequence[PrivilegedSetting]) -> bool:
-    import asyncio
-
-    from skillrun.questions.answers import Question
-    from skillrun.questions.terminal import Terminal
-
     places = {wish.endpoint.base_url for wish in settings}
     keys = {wish.endpoint.key for wish in settings if wish.endpoint.key}
     many = f"{len(places)} addresses" if len(places) > 1 else "this address"

@@ -49,10 +49,10 @@ FILES: Final = "workflows/*.md, skills/*/*.md, roles/*.md, config/*.yaml and tes
     help="Output format: text (default), json, sarif (SARIF 2.1.0) or github (GitHub Actions annotations).",
 )
 @as_json
-def validate(path: Path | None, strict: bool, shape: Format | None, json: bool) -> int:
-    if json and shape not in (None, "json"):
+def validate(path: Path | None, strict: bool, shape: Format | None, out: Output) -> int:
+    if out.json and shape not in (None, "json"):
         raise UsageError(f"`--json` and `--format {shape}` cannot be combined", "leave one of them out")
-    shape = "json" if json else shape or "text"
+    shape = "json" if out.json else shape or "text"
     out = Output(json=shape in ("json", "sarif"))
     place = Path(os.path.abspath(path or "."))  # noqa: PTH100 (does not resolve links)
     project = current_project() if path is None else enclosing_project(place)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -11,7 +12,7 @@ from click.core import ParameterSource
 from skillrun.cli import completion, options
 from skillrun.cli.options import INPUT_PREFIX, parameter_name
 from skillrun.cli.output import Output
-from skillrun.syntax.diagnostics import make_printable
+from skillrun.syntax.diagnostics import SkillrunError, UsageError, make_printable
 
 if TYPE_CHECKING:
     from skillrun.cli.run_request import RunRequest
@@ -66,7 +67,7 @@ def workflow_command(name: str, more: Sequence[click.Option] = ()) -> click.Comm
             return _resume_run(name, resumed, values)
         from skillrun.cli.run_request import build_run_request
 
-        out = Output(values["json"], values["quiet"])
+        out = replace(values["out"], quiet=values["quiet"])
         request = build_run_request(name, values, out)
         if request.dry_run:
             return _estimate(request, out)
@@ -120,7 +121,6 @@ def _estimate(request: RunRequest, out: Output) -> int:
 def _resume_run(name: str, run: str, values: Mapping[str, Any]) -> int:
     """Resume a run of this workflow. Raises UsageError for options that apply only to new runs."""
     from skillrun.cli.resume import resume_run
-    from skillrun.syntax.diagnostics import UsageError
 
     source = click.get_current_context().get_parameter_source
     new = (key for key in values if key.startswith(INPUT_PREFIX) or key in NEW_RUN_OPTIONS)
@@ -158,7 +158,6 @@ def _build_parameter(field: Field, positional: bool, taken: set[str], names: Nam
 
 def _choices(field: Field, names: Names) -> list[str]:
     """Return the values of an enum; none if they depend on a run."""
-    from skillrun.syntax.diagnostics import SkillrunError
     from skillrun.types.json_schema import enum_values
 
     try:
@@ -170,7 +169,6 @@ def _choices(field: Field, names: Names) -> list[str]:
 def _option_help(field: Field, names: Names) -> str:
     """Return the help of an option: the input's description, and its default or `required`."""
     from skillrun.cli.formatting import yaml_line
-    from skillrun.syntax.diagnostics import SkillrunError
 
     words = [field.description[:1].upper() + field.description[1:]] if field.description else []
     words += ["can be repeated"] if field.is_list else []

@@ -66,7 +66,7 @@ def dev(workflow: str, arguments: tuple[str, ...]) -> int:
         return INTERRUPTED
     command = dev_command(workflow)
     values = command.make_context(f"skillrun dev {workflow}", list(arguments)).params
-    out = Output(values["json"])
+    out: Output = values["out"]
     options = [values.pop(name) for name in ("rerun", "to", "ask_above")]
     request = build_run_request(workflow, {**values, "dry_run": False, "interactive": False}, out, loaded)
     return asyncio.run(_watch_run(request, _dev_options(request, *options)))

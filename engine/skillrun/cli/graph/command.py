@@ -77,8 +77,7 @@ printed, what can be read is drawn, and the exit code is 1."""
 @click.option("--svg", "format", flag_value="svg", help="Print an SVG picture: `skillrun graph plan --svg > plan.svg`.")
 @click.option("--all", "shows_all", is_flag=True, help="Show every step.")
 @as_json
-def graph(workflow: str, format: str | None, shows_all: bool, json: bool) -> int:  # noqa: A002 (an option's name)
-    out = Output(json)
+def graph(workflow: str, format: str | None, shows_all: bool, out: Output) -> int:  # noqa: A002 (an option's name)
     library = open_library()
     require_workflow(workflow, library)
     program = check_workflow(library, workflow, RESERVED_NAMES)

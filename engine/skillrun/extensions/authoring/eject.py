@@ -56,8 +56,8 @@ SIDE_LABELS: Final = ("yours", "ejected", f"shipped with skillrun {__version__}"
 )
 @click.argument("path", shell_complete=completion.shipped_paths)
 @as_json
-def eject_command(path: str, json: bool) -> int:
-    out, project = Output(json), current_project()
+def eject_command(path: str, out: Output) -> int:
+    project = current_project()
     name = path.removeprefix(SHIPPED_PREFIX).removeprefix("./")
     shipped = shipped_files()
     if name not in shipped:
@@ -114,8 +114,8 @@ def _suggest_path(name: str, known: Sequence[str]) -> str:
     help="Merge the changes of the built-in files into your files, with conflict markers where both changed.",
 )
 @as_json
-def outdated_command(paths: tuple[str, ...], diff: bool, merge: bool, json: bool) -> int:
-    out, project = Output(json), current_project()
+def outdated_command(paths: tuple[str, ...], diff: bool, merge: bool, out: Output) -> int:
+    project = current_project()
     files = _select_files(find_overrides(project), paths)
     if merge:
         for file in files:

@@ -16,6 +16,7 @@ from typing import Any, Final
 import click
 
 from skillrun.cli.output import Output
+from skillrun.syntax.diagnostics import UsageError
 
 TIMEOUT: Final = 1.5  # seconds
 MAX_PROMPT_BYTES: Final = 1_000_000
@@ -34,8 +35,6 @@ MAX_LINE_LENGTH: Final = 300  # characters of a printed hint
     help="Use the hint of this workflow. Default: the first workflow that has a hint for PROMPT.",
 )
 def hint(prompt: tuple[str, ...], workflow: str) -> int:
-    from skillrun.syntax.diagnostics import UsageError
-
     stdin = sys.stdin.buffer if sys.stdin is not None else io.BytesIO()
     if not prompt and stdin.isatty():
         raise UsageError(

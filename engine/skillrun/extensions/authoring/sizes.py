@@ -57,8 +57,7 @@ def measure_sizes(journals: Iterable[Journal]) -> dict[str, ReplySize]:
 @click.argument("runs", metavar="RUN...", nargs=-1, required=True, shell_complete=completion.runs)
 @options.runs_folder_as("folder")
 @options.as_json
-def sizes(runs: tuple[str, ...], folder: Path, json: bool) -> int:
-    out = Output(json)
+def sizes(runs: tuple[str, ...], folder: Path, out: Output) -> int:
     with ExitStack() as stack:
         stored = [options.open_run(run, folder) for run in runs]
         by_step = measure_sizes([stack.enter_context(closing(run.read_journal())) for run in stored])

@@ -36,8 +36,8 @@ REFERENCES: Final = f"{NAME}/references/"
     help="Write the skill to DIR, such as .claude/skills or .agents/skills, instead of printing it.",
 )
 @as_json
-def skill(part: str, folder: Path | None, json: bool) -> int:
-    out, files = Output(json), load_starter("skill", {})
+def skill(part: str, folder: Path | None, out: Output) -> int:
+    files = load_starter("skill", {})
     if folder is not None:
         if part:
             raise UsageError("`--to` writes the whole skill", f"remove `{part}`")
@@ -71,8 +71,8 @@ def _write_skill(folder: Path, files: dict[str, str], out: Output) -> int:
 )
 @click.argument("name", required=False)
 @as_json
-def schema(name: str | None, json: bool) -> int:
-    out, library = Output(json), open_library()
+def schema(name: str | None, out: Output) -> int:
+    library = open_library()
     if name is None:
         templates = {skill: text for skill in library.skills() if (text := _template(library, skill)) is not None}
         out.line(format_columns((skill, text.description) for skill, text in templates.items()))

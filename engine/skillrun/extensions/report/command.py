@@ -12,6 +12,7 @@ import click
 from skillrun.cli import completion, options
 from skillrun.cli.formatting import count_noun
 from skillrun.cli.output import Output
+from skillrun.syntax.diagnostics import SkillrunError, UsageError
 
 HEADER_BYTES: Final = 2_000  # the start of a report, which contains its generator
 HELP: Final = """Write an HTML report of RUN: results, questions and answers, a timeline of calls, discussions, scores,
@@ -32,12 +33,11 @@ current folder for a run in a store. Works for unfinished runs, too."""
 @click.option("--open", "opens", is_flag=True, help="Open the report in the browser.")
 @options.runs_folder
 @options.as_json
-def report(run: str, output: Path | None, opens: bool, runs: Path, json: bool) -> int:
+def report(run: str, output: Path | None, opens: bool, runs: Path, out: Output) -> int:
     from skillrun.extensions.report.page import render_page
     from skillrun.extensions.report.report_data import collect_report_data
     from skillrun.store.run_data import REPORT
 
-    out = Output(json)
     stored = options.open_run(run, runs)
     target = output or (stored.folder / REPORT if stored.folder is not None else Path(f"{stored.name}-{REPORT}"))
     replaced = _check_target(target)
@@ -73,7 +73,6 @@ def _check_target(target: Path) -> bool:
     Raises UsageError if `target` exists and is not a report, or if its folder is missing.
     """
     from skillrun.extensions.report.page import GENERATOR
-    from skillrun.syntax.diagnostics import UsageError
 
     try:
         if not target.is_symlink() and target.is_file():
@@ -93,8 +92,6 @@ def _check_target(target: Path) -> bool:
 
 def _write(target: Path, page: bytes, *, shared: bool) -> None:
     """Write the file atomically. Unless the run is shared, only the file's owner can read it."""
-    from skillrun.syntax.diagnostics import SkillrunError
-
     try:
         descriptor, name = tempfile.mkstemp(prefix=".report-", dir=target.parent)
     except PermissionError as error:

@@ -13,7 +13,6 @@ from skillrun.cli import completion, options
 from skillrun.cli.call_view import CallSelector, call_label, call_path, select_calls, truncate_lines
 from skillrun.cli.differences import reply_lines
 from skillrun.cli.formatting import count_noun, format_price, format_table
-from skillrun.cli.output import Output
 from skillrun.extensions.report.run_pairs import (
     ArtifactPair,
     CallPair,
@@ -50,15 +49,15 @@ artifact."""
 @options.runs_folder
 @options.as_json
 def diff(run: str, other: str, phase: str, step: str, member: str, **options_given: Any) -> int:
-    out, runs = Output(options_given["json"]), options_given["runs"]
+    out, runs = options_given["out"], options_given["runs"]
     names = [name for name in (other, phase, step, member) if name]
     difference = _compare_runs(run, names, runs, options_given["version"] or 0)
     for text in difference.notes:
         out.note(f"warning: {text}")
     out.data(difference.data())
     full = options_given["full"] or bool(difference.selector.step)
-    for line in difference.lines(full=full) if not out.json else ():
-        out.line(line)
+    if not out.json:
+        out.lines(difference.lines(full=full))
     return 0
 
 

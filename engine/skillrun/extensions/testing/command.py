@@ -100,7 +100,7 @@ def _complete_cases(context: click.Context, _parameter: click.Parameter, incompl
 @options.runs_folder
 @options.as_json
 def test(workflow: str, names: tuple[str, ...], **chosen: Any) -> int:
-    out, report = Output(chosen["json"]), chosen["report"]
+    out, report = chosen["out"], chosen["report"]
     if report is not None and not report.parent.is_dir():
         raise UsageError(f"the folder of the report is missing: {report.parent}", "create it first")
     if report is not None and report.exists() and SUITES.encode() not in report.read_bytes()[:HEAD_BYTES]:
@@ -124,8 +124,7 @@ def test(workflow: str, names: tuple[str, ...], **chosen: Any) -> int:
     results: list[CaseResult] = []
     for result in chain(strays, run_cases(files, workflows, project, chosen["jobs"])):
         results.append(result)
-        for line in format_result(result, prompts=chosen["prompts"]):
-            out.line(line)
+        out.lines(format_result(result, prompts=chosen["prompts"]))
     seconds = time.monotonic() - started
     if report is not None:
         report.write_bytes(render_junit(results, seconds))

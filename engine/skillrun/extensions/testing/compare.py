@@ -166,8 +166,7 @@ class _ComparisonRun:
         comparison, cost = asyncio.run(self._estimate())
         if not any(comparison.paths.values()) and not self.options.scope.whole:
             return self._report_no_difference()
-        for line in price_lines(comparison, cost):
-            out.line(line)
+        out.lines(price_lines(comparison, cost))
         refusal = self._confirm(cost) if cost.totals.calls else None
         if refusal is not None:
             return refusal
@@ -180,8 +179,7 @@ class _ComparisonRun:
                     out.note("completed calls are saved: run the same command to resume without repeating them")
                     raise
             files = _save_comparison(folder.path, comparison)
-        for line in table_lines(comparison):
-            out.line(line)
+        out.lines(table_lines(comparison))
         out.line(f"saved in {relative_to_cwd(files[0])}")
         out.data({**comparison.data(), "files": [str(file) for file in files]})
         return 0 if any(sample.has_result for sample in comparison.samples) else 1

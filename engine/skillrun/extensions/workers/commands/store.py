@@ -126,10 +126,10 @@ def copy_run(run: StoredRun, target: Store, name: str) -> StoredRun:
 @click.option("--name", default="", metavar="SLUG", help="Name of the copy. Default: the same name.")
 @options.runs_folder
 @options.as_json
-def export(run: str, name: str, runs: Path, json: bool) -> int:
+def export(run: str, name: str, runs: Path, out: Output) -> int:
     options.require_store_url()
     copy = copy_run(options.select_store(runs).open_run(run), LocalStore(runs), name or run)
-    return _print_copied_run(run, copy.location, json=json)
+    return _print_copied_run(run, copy.location, out)
 
 
 @click.command("import", help="Copy a run to the store. FOLDER is the path of the run, or its name in the runs folder.")
@@ -137,15 +137,14 @@ def export(run: str, name: str, runs: Path, json: bool) -> int:
 @click.option("--name", default="", metavar="SLUG", help="Name of the copy. Default: the folder's name.")
 @options.runs_folder
 @options.as_json
-def import_run(folder: str, name: str, runs: Path, json: bool) -> int:
+def import_run(folder: str, name: str, runs: Path, out: Output) -> int:
     options.require_store_url()
     path = options.run_folder_path(folder, runs)
     copy = copy_run(LocalStore(path.parent).open_run(path.name), options.select_store(runs), name or path.name)
-    return _print_copied_run(path.name, copy.location, json=json)
+    return _print_copied_run(path.name, copy.location, out)
 
 
-def _print_copied_run(name: str, place: str, *, json: bool) -> int:
-    out = Output(json)
+def _print_copied_run(name: str, place: str, out: Output) -> int:
     out.line(f"copied {name} to {place}")
     out.data({"run": name, "place": place})
     return 0
@@ -165,8 +164,7 @@ def edit(run: str, file: str, wanted: bool, runs: Path) -> int:
     out, (store, edits) = Output(), _open_run_edits(run, runs, file)
     files = edits.list_files()
     if not file:
-        for name in files:
-            out.line(name)
+        out.lines(files)
         return 0
     if file not in files:
         raise UsageError(f"`{run}` has no file `{file}`", did_you_mean(file, files) or allowed_hint(files))
@@ -198,8 +196,8 @@ def edit(run: str, file: str, wanted: bool, runs: Path) -> int:
 @click.argument("folder", metavar="[DIR]", default=None, required=False, type=click.Path(path_type=Path))
 @options.runs_folder
 @options.as_json
-def pull(run: str, folder: Path | None, runs: Path, json: bool) -> int:
-    out, (store, edits) = Output(json), _open_run_edits(run, runs)
+def pull(run: str, folder: Path | None, runs: Path, out: Output) -> int:
+    store, edits = _open_run_edits(run, runs)
     copy = _working_copy(store, run, folder or Path(run))
     done = copy.pull(edits)
     for name, beside in done.beside.items():
@@ -219,12 +217,12 @@ def pull(run: str, folder: Path | None, runs: Path, json: bool) -> int:
 @REQUEUE_OPTION
 @options.runs_folder
 @options.as_json
-def push(run: str, folder: Path | None, wanted: bool, runs: Path, json: bool) -> int:
+def push(run: str, folder: Path | None, wanted: bool, runs: Path, out: Output) -> int:
     from skillrun.cli.loading import open_library
     from skillrun.extensions.workers.postgres.files import EditConflict
     from skillrun.library.settings import secret_names
 
-    out, (store, edits) = Output(json), _open_run_edits(run, runs)
+    store, edits = _open_run_edits(run, runs)
     pull_command = f"skillrun store pull {run}{f' {folder}' if folder else ''}"
     copy = _working_copy(store, run, folder or Path(run))
     if copy.is_new:

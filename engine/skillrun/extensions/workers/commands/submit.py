@@ -43,7 +43,7 @@ def submit(workflow: str, arguments: tuple[str, ...]) -> int:
     from skillrun.extensions.workers.postgres.queue import DEFAULT_QUEUE
 
     values = submit_command(workflow).make_context(f"skillrun submit {workflow}", list(arguments)).params
-    out = Output(values["json"])
+    out: Output = values["out"]
     queue, priority = values.pop("queue") or DEFAULT_QUEUE, values.pop("priority")
     seconds = values.pop("start").total_seconds()
     store = open_store(options.require_store_url())

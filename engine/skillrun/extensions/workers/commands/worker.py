@@ -172,13 +172,12 @@ MAX_RELEASED_SHOWN: Final = 10
 @click.command(help="List the workers of the store, including lost workers, and the runs that each of them executes.")
 @options.store
 @options.as_json
-def workers(json: bool) -> int:
-    out, store = Output(json), open_store(options.require_store_url())
+def workers(out: Output) -> int:
+    store = open_store(options.require_store_url())
     seen, load, unserved = store.roster.list_workers(), store.roster.count_runs(), store.roster.count_unserved_runs()
     released = store.roster.declined_runs(MAX_RELEASED_SHOWN)
     out.data({"workers": [_data(each) for each in seen], "runs": vars(load), "unserved": unserved, "left": released})
-    for line in format_table(HEADER, [_cells(each) for each in seen]) if seen else ["no workers"]:
-        out.line(line)
+    out.lines(format_table(HEADER, [_cells(each) for each in seen]) if seen else ["no workers"])
     out.line(_describe_load(load))
     lost = [each for each in seen if each.status == "lost"]
     if lost:
@@ -239,10 +238,10 @@ SETTING: Final = re.compile(r"([a-z0-9][a-z0-9_.-]*)=(none|[1-9][0-9]{0,5})")
 @click.argument("settings", nargs=-1, metavar="[PROVIDER=N …]")
 @options.store
 @options.as_json
-def limits(settings: tuple[str, ...], json: bool) -> int:
+def limits(settings: tuple[str, ...], out: Output) -> int:
     from skillrun.extensions.workers.postgres.slots import ProviderLimits
 
-    out, url = Output(json), options.require_store_url()
+    url = options.require_store_url()
     parsed_settings = [_parse_setting(setting) for setting in settings]
     stored_limits = ProviderLimits(open_store(url).database)
     library = open_library()
