@@ -93,7 +93,7 @@ def test_a_passing_case_needs_no_key_and_creates_no_files(review: Call, skillrun
         ("  calls: 3\n", "calls made: 2; expected: 3", [SAFETY]),
         ("  calls: {'*:safety/*': {at_least: 2}}\n", "calls made at `*:safety/*`: 1; expected: at least 2", [SAFETY]),
         ("  price: 0.0001\n", "expected at most $0.0001", []),
-        ("  flags: {reading: {degraded: true}}\n", "`reading` has no summary: it has not ended", []),
+        ("  flags: {reading: {degraded: true}}\n", "`reading` has no summary: the phase has not ended", []),
         (
             "  prompts: {'*:safety/*': {contains: for what can be harmed}}\n",
             f"the prompt at `{SAFETY}` does not contain `for what can be harmed`",
@@ -177,7 +177,7 @@ def test_an_impossible_round_is_an_error(review: Call, skillrun: Call) -> None:
     (folder / "skills" / "review" / "verdict.md").write_text(AGAIN)
     done = skillrun("validate", "tests/review/again.md")
     assert (done.code, "error[unknown-round]: `review` has no round 4\n" in done.out) == (1, True)
-    assert "hint: its rounds are 1 to 3" in done.out
+    assert "hint: the last round is 3" in done.out
 
 
 @pytest.mark.row("A3")

@@ -1,7 +1,7 @@
-"""Lists the names that are valid at the cursor, depending on the key there.
+"""Lists the names that are valid at the cursor, depending on the enclosing key.
 
-The names come from the library and the workflow that the file belongs to. What is already written at the cursor does
-not matter, except for the prefix of a member.
+The names come from the library and from the workflow of the file. The text at the cursor is ignored, except for the
+prefix of a member.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ ENGINE_CONFIGS: Final = ("models", "skillrun", "sizes")
 
 
 def candidates(cursor: Cursor) -> list[Completion]:
-    """Return the names that are valid at the cursor: as a value, or as a key that the author chooses."""
+    """Return the names that are valid at the cursor as a value, or as a key that the author chooses."""
     slot = cursor.slot
     is_key = cursor.place.part == "key"
     if not is_key and slot.key is not None and slot.key.values and not slot.within:
@@ -59,7 +59,7 @@ def _describe(
 
 
 def _entries(data: Mapping[str, Any], part: str) -> Mapping[str, Any]:
-    """Return the entries of a part of a config; empty if the part is not a mapping."""
+    """Return the mapping at the key `part` of a config; empty if the value is not a mapping."""
     entries = data.get(part)
     return entries if isinstance(entries, Mapping) else {}
 
@@ -68,7 +68,7 @@ def _entries(data: Mapping[str, Any], part: str) -> Mapping[str, Any]:
 
 
 def members(cursor: Cursor) -> Iterator[Completion]:
-    """Yield roles and their variants or, after an `@`, the models that may follow."""
+    """Yield roles and their variants. After an `@`, yield models instead."""
     head, at, _ = cursor.place.prefix.rpartition("@")
     if at:
         yield from (each._replace(name=f"{head}@{each.name}") for each in models(cursor))
@@ -96,7 +96,7 @@ def _models_config(cursor: Cursor) -> Mapping[str, Any]:
 
 
 def _members_of_config(cursor: Cursor) -> Iterator[Completion]:
-    """Yield members if the list or mapping at the cursor in the config already contains a member."""
+    """Yield members if the config's list or mapping at the cursor already contains a member."""
     lookups = Lookups(cursor.index.library)
     data: Any = cursor.config
     for part in cursor.place.path[:-1]:
@@ -132,7 +132,7 @@ def _references(cursor: Cursor) -> Iterator[Completion]:
 
 
 def _shapes(cursor: Cursor) -> Iterator[Completion]:
-    """Yield the templates that have a shape or, inside a shape, the types of fields."""
+    """Yield the templates that have a shape. Inside a shape, yield the types of fields instead."""
     if cursor.slot.within and cursor.slot.name != "record":
         yield from _completions("value", ("string", "integer", "number", "boolean", "any"))
         return
@@ -143,7 +143,7 @@ def _shapes(cursor: Cursor) -> Iterator[Completion]:
 
 
 def artifacts(cursor: Cursor) -> Iterator[Completion]:
-    """Yield the artifacts that the phases of the workflow write, if their path is literal."""
+    """Yield the artifacts with literal paths that the workflow's phases write."""
     for use in cursor.workflow.phases.values() if cursor.workflow is not None else ():
         phase = cursor.index.library.phase(use.skill)
         for step in phase.walk() if phase is not None else ():
@@ -198,7 +198,7 @@ def _config_part(part: str) -> Candidates:
 def _fields(cursor: Cursor) -> tuple[Field, ...]:
     """Return the fields that the mapping at the cursor sets.
 
-    These are variables or inputs of the workflow or, for `with`, inputs of the protocol or workflow that is called.
+    The fields are variables or inputs of the workflow or, under `with`, inputs of the called protocol or workflow.
     """
     workflow = cursor.workflow
     if cursor.slot.name != "with":
@@ -213,7 +213,7 @@ def _fields(cursor: Cursor) -> tuple[Field, ...]:
 
 
 def _enclosing_step(cursor: Cursor) -> Mapping[str, str]:
-    """Return the keys of the step whose key has the mapping at the cursor."""
+    """Return the keys of the step that contains the mapping at the cursor."""
     return cursor.place.mappings[-2] if len(cursor.place.mappings) > 1 else {}
 
 

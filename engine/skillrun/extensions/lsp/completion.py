@@ -60,7 +60,7 @@ def complete(
 
 
 def _keys(cursor: Cursor, suffix: str) -> Iterator[Completion]:
-    """Yield the keys that the mapping does not have yet, required ones first, then names that the author may choose."""
+    """Yield the keys that the mapping does not have yet, required keys first, then names that the author can choose."""
     place, slot = cursor.place, cursor.slot
     free = [(name, key) for name, key in slot.keys.items() if name not in place.siblings]
     for name, key in sorted(free, key=lambda entry: not entry[1].required):
@@ -90,7 +90,7 @@ def _values(cursor: Cursor) -> list[Completion]:
 
 
 def _headings(cursor: Cursor, text: str) -> Iterator[Completion]:
-    """Yield the sections that the file does not have yet: sections of its kind, and sections of its steps."""
+    """Yield the sections that the file does not have yet: sections of the file's kind, and sections of its steps."""
     library = cursor.index.library
     existing = {heading.name for heading in find_headings(text, 0)[0]} - {cursor.place.section}
     name = cursor.relative.removeprefix("skills/").removesuffix(".md")
@@ -149,21 +149,21 @@ def _names(names: Mapping[str, Type]) -> Iterator[Completion]:
 
 
 def _fields(owner: Type, *, all_names: bool = False) -> Iterator[Completion]:
-    """Yield the fields of a record; only those that can follow a `.`, unless `all_names` is set."""
+    """Yield the fields of a record that can follow a `.`, or all fields if `all_names` is set."""
     for name, type_ in owner.fields.items() if owner.kind == "record" else ():
         if all_names or name.isidentifier():
             yield Completion(name, "field", describe_type(type_))
 
 
 def _filters(owner: Type | None) -> Iterator[Completion]:
-    """Yield the filters that accept a value of the type; all filters without a type."""
+    """Yield the filters that accept a value of type `owner`, or all filters if `owner` is None."""
     for name, builtin in BUILTINS.items():
         if builtin.use != "function" and (owner is None or owner.kind not in REJECTED_KINDS[builtin.accepts]):
             yield Completion(name, "filter", manual_entry(name)[1])
 
 
 def _arguments(cursor: Cursor, function: str, number: int, word: str) -> Iterator[Completion]:
-    """Yield the candidates for a quoted argument of a function or filter, which may be a field of items of a list."""
+    """Yield the candidates for a quoted argument of a function or filter, such as a field of the items in a list."""
     if function in _FIELD_ARGUMENTS or (function in ("selectattr", "rejectattr") and number == 0):
         owner = cursor.owner_type
         item = owner.item if owner.kind == "list" and owner.item is not None else owner

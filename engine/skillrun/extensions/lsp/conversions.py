@@ -1,6 +1,7 @@
 """Converts positions, problems, completions and outlines to the types of the Language Server Protocol.
 
-Offsets count characters of a text with `\\n` line ends. The columns of the editor are in units of its own.
+Offsets count characters of a text with `\\n` line ends. The editor counts columns in the units of its position
+encoding.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ _COMPLETION_KINDS: Final = {
 
 
 def offset_at(text: str, position: types.Position, codec: PositionCodec) -> int:
-    """Return the offset of a position of the editor, limited to the end of its line and of the text."""
+    """Return the offset of a position of the editor. A position behind the end of its line is moved to that end."""
     start = 0
     for _ in range(position.line):
         start = text.find("\n", start) + 1
@@ -71,7 +72,7 @@ def offset_at(text: str, position: types.Position, codec: PositionCodec) -> int:
 
 
 def to_client_range(text: str, start: int, end: int, codec: PositionCodec) -> types.Range:
-    """Return the range between two offsets."""
+    """Return the editor's range between two offsets."""
     first, last = (
         types.Position(
             text.count("\n", 0, offset), codec.client_num_units(text[text.rfind("\n", 0, offset) + 1 : offset])
@@ -84,7 +85,10 @@ def to_client_range(text: str, start: int, end: int, codec: PositionCodec) -> ty
 def word_range(
     lines: Sequence[str], number: int, column: int, codec: PositionCodec, written: str | None = None
 ) -> types.Range:
-    """Return the range of `written`, or of the name or character, at a line and a column, both counted from 1."""
+    """Return the range of `written` at a line and a column, both counted from 1.
+
+    If `written` is None, return the range of the name or character there.
+    """
     line = lines[number - 1] if number <= len(lines) else ""
     word = _WORD.match(line, column - 1)
     length = len(written if written is not None else word[0] if word else "")
@@ -97,9 +101,9 @@ def word_range(
 def build_diagnostic(
     problem: Problem, lines: Sequence[str], codec: PositionCodec, related: types.Location | None
 ) -> types.Diagnostic:
-    """Return the diagnostic for a problem in a file with these lines.
+    """Return the diagnostic for a problem in a file with the given lines.
 
-    With a suggested fix, the range is the text that the fix replaces, and the data are what a quick fix needs.
+    If the problem has a suggested fix, the range covers the text to replace, and `data` is for `build_quick_fix`.
     """
     mending = problem.mending
     line, column = (mending.line, mending.column) if mending is not None else (problem.line, problem.column)
@@ -143,7 +147,7 @@ def build_completion_item(completion: Completion, number: int, replaced: types.R
 
 
 def parse_outline(text: str, codec: PositionCodec, *, markdown: bool) -> list[types.DocumentSymbol]:
-    """Return the outline of a file, as far as the file can be parsed."""
+    """Return the outline of the part of a file that can be parsed."""
     source, problems, outline = Source.of(text), Problems.without_limit(), _Outline(text, codec)
     try:
         if not markdown:
@@ -171,7 +175,7 @@ class _Outline:
             yield self.symbol(name, types.SymbolKind.Property, (start, until), start, "", children)
 
     def children(self, node: Node | None, end: int, depth: int) -> Iterator[types.DocumentSymbol]:
-        """Yield the keys of a mapping, or the steps of a list."""
+        """Yield the symbols of the keys in a mapping, or of the steps in a list."""
         if depth >= MAX_OUTLINE_DEPTH:
             return
         if isinstance(node, Mapping):
@@ -210,7 +214,10 @@ class _Outline:
         detail: str = "",
         children: Any = (),
     ) -> types.DocumentSymbol:
-        """Return the symbol of a part. The name ends with its line or, except in a heading, at a sign of YAML."""
+        """Return the symbol of a part.
+
+        The name of a heading ends at the end of the line. Other names also end at `:`, `,`, `}` or `]`.
+        """
         _, end = bounds
         signs = "\n" if kind == types.SymbolKind.String else ":\n,}]"
         stops = [place for sign in signs if (place := self.text.find(sign, name_start, end)) >= 0]
@@ -220,5 +227,5 @@ class _Outline:
         return types.DocumentSymbol(name, kind, whole, own, detail or None, children=list(children))
 
     def trimmed_end(self, start: int, end: int) -> int:
-        """Return `end` moved before trailing blanks, closing brackets and the dash of the next item."""
+        """Return `end` moved to before any trailing spaces, brackets, commas and dash of the next item."""
         return start + len(self.text[start:end].rstrip(" \t\n-{,}]["))

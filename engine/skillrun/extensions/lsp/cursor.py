@@ -23,10 +23,9 @@ TEMPLATE_VALUES: Final = ("text", "value", "list", "questions", "condition", "ma
 
 @dataclass(frozen=True)
 class Cursor:
-    """The cursor in a file of some kind. `relative` is the path of the file in the project.
+    """The cursor in a file. `kind` is the kind of the file, and `relative` is its path in the project.
 
-    `scope` has the names that are known at the cursor. `query` is what the cursor asks for in a template, if it is in
-    an expression.
+    `scope` has the names that are known at the cursor. `query` describes the expression at the cursor, if there is one.
     """
 
     index: SymbolIndex
@@ -49,9 +48,10 @@ class Cursor:
 
     @cached_property
     def workflow(self) -> Workflow | None:
-        """The workflow that the file defines or tests, or to which it belongs.
+        """The workflow that the file defines, tests or belongs to.
 
-        For a skill that the last check did not read, this is a workflow that uses it or that is named after its folder.
+        A skill that the last check did not read belongs to a workflow that uses the skill or has the name of its
+        folder.
         """
         folder, _, rest = self.relative.partition("/")
         area = rest.partition("/")[0].removesuffix(".md")
@@ -99,9 +99,9 @@ def cursor_at(index: SymbolIndex, path: Path, relative: str, text: str, offset: 
 
 
 def file_kind(relative: str, top: PlainKeys) -> str:
-    """Return the kind of a file, which depends on its path in the project and its `kind:`.
+    """Return the kind of a file, from its path in the project and its key `kind`.
 
-    Empty if the file is not part of a library or a test case.
+    The kind is empty if the file is neither part of a library nor a test case.
     """
     folder, _, rest = relative.partition("/")
     if folder == "skills":

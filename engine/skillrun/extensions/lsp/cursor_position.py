@@ -31,10 +31,10 @@ _COMMENT: Final = re.compile(r"[ \t]*#|[^'\"]*[ \t]#")
 class CursorPosition:
     """The position of the cursor.
 
-    `path` lists the keys and item numbers that lead to a value in the frontmatter or, if the cursor is in a key, to the
-    mapping that contains the key. `mappings` are the enclosing mappings, outermost first, with the values of their keys
-    if these are scalars. `prefix` is the text of the value, section or heading up to the cursor. `start` and `end` are
-    the bounds of the word at the cursor. `top` is the top-level mapping.
+    `path` lists the keys and item numbers that lead to the value at the cursor. If the cursor is in a key, they lead to
+    the mapping with the key. `mappings` are the enclosing mappings, outermost first, with the values that are scalars.
+    `prefix` is the text of the value, section or heading up to the cursor. `start` and `end` are the bounds of the word
+    at the cursor. `top` is the top-level mapping.
     """
 
     part: CursorPart
@@ -106,7 +106,7 @@ def _in_yaml(text: str, start: int, end: int, offset: int) -> CursorPosition | N
 
 @dataclass
 class _Collection:
-    """A list or mapping that the parser has not finished, with its current key or the number of its current item."""
+    """A list or mapping that the parser has not finished, with the current key or item number."""
 
     current: str | int | None
     is_inline_pair: bool
@@ -130,7 +130,7 @@ class _Collection:
 def _locate_mark(text: str) -> tuple[CursorPosition | None, PlainKeys, int | None]:
     """Return the position of the cursor mark in a YAML text that may be invalid, without the bounds of the word.
 
-    Also return the top-level mapping, and the start of an unclosed quote if there is no position. libyaml reads the
+    Also return the top-level mapping and, if there is no position, the start of an unclosed quote. libyaml reads the
     text up to the first error. More keys are added to the mappings of the position as parsing continues.
     """
     parser = CSafeLoader(text)
@@ -170,7 +170,7 @@ def _locate_mark(text: str) -> tuple[CursorPosition | None, PlainKeys, int | Non
 
 
 def _describe_mark(stack: list[_Collection], prefix: str) -> CursorPosition:
-    """Return the position of a mark in the innermost collection, where `prefix` precedes it."""
+    """Return the position of a mark in the innermost collection. `prefix` is the text before the mark."""
     part: CursorPart = "value"
     if stack and stack[-1].current is None:
         part = "key"

@@ -1,4 +1,4 @@
-"""Parses the part of a template's expression before the cursor and infers its type, for completion and hover.
+"""Parses the template expression before the cursor and infers its type, for completion and hover.
 
 Uses the checker's type inference and the scopes that the checker recorded. The template may be invalid at the cursor.
 """
@@ -38,10 +38,11 @@ _PART: Final = re.compile(
 
 @dataclass(frozen=True)
 class ExpressionQuery:
-    """What can be completed at the cursor.
+    """The part of an expression to complete at the cursor.
 
-    `word` is the part that is already written. `owner` is the expression before a `.`, `|`, `[` or comparison. If the
-    cursor is in quotes, it may be in argument `number` of a `function`. `prefix` is the template before the tag.
+    `word` is the text already written. `owner` is the expression before a `.`, `|`, `[` or comparison. In a quoted
+    argument, `function` is the called function, and `number` is the index of the argument. `prefix` is the template
+    before the tag.
     """
 
     kind: QueryKind
@@ -140,7 +141,7 @@ def trailing_chain(text: str) -> str:
 
 
 def trailing_operand(text: str) -> str:
-    """Return the expression at the end of a text, including its filters. A following `|` would apply to it."""
+    """Return the expression at the end of a text to which a following `|` would apply, with its filters."""
     opening = _open_bracket(text)
     part = text[opening + 1 if opening is not None else 0 :]
     start = max((separator.end() for separator in _separators(part)), default=0)
@@ -148,19 +149,19 @@ def trailing_operand(text: str) -> str:
 
 
 def infer_type(expression: str, names: Mapping[str, Type], prefix: str = "") -> Type:
-    """Return the type of an expression. It can use `names`, and the names that the template part `prefix` defines."""
+    """Return the type of an expression that can use `names` and the names defined in the template part `prefix`."""
     probe = _probe(expression, names, prefix) or _probe(expression, names, "")
     return probe.last if probe is not None else ANY
 
 
 def names_after(prefix: str, names: Mapping[str, Type]) -> Mapping[str, Type]:
-    """Return `names`, and the names that the template part `prefix` defines."""
+    """Return `names` and the names defined in the template part `prefix`."""
     probe = _probe("0", names, prefix)
     return (probe.last_names if probe is not None else None) or names
 
 
 class _Probe(Inference):
-    """An inference that keeps the type of the last printed expression, and the names defined at this point."""
+    """An inference that keeps the type of the last printed expression, and the names defined before the expression."""
 
     last: Type = ANY
     last_names: Mapping[str, Type] | None = None

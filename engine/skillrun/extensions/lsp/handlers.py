@@ -1,4 +1,4 @@
-"""Handles the messages of an editor. Other modules know the workflow language; this one answers in LSP types."""
+"""Handles the messages of an editor. Other modules know the workflow language; this module uses LSP types."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _REQUEST_FAILED: Final = -32803
 
 
 def serve(commands: Collection[str], crash_report: CrashReporter) -> None:
-    """Serve an editor over stdin and stdout until it disconnects. Anything else that is printed goes to stderr."""
+    """Serve an editor over stdin and stdout until it disconnects. Other output goes to stderr."""
     logging.getLogger("pygls").setLevel(logging.CRITICAL + 1)  # the server itself reports errors to the editor
     output = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
@@ -115,7 +115,7 @@ async def find_position(
 
 
 def _locations(server: EditorServer, workspace: Workspace, places: Iterable[TextRange]) -> list[types.Location]:
-    """Return the LSP locations, in the current texts, of ranges from the last check."""
+    """Convert ranges from the last check to LSP locations in the current texts."""
     found = []
     for path, *bounds in places:
         text = workspace.text(path) or ""
@@ -158,7 +158,7 @@ async def list_definitions(server: EditorServer, params: types.DefinitionParams)
 
 
 async def list_references(server: EditorServer, params: types.ReferenceParams) -> list[types.Location]:
-    """Return the references to the symbol at the position or, without a symbol there, to the whole file."""
+    """Return the references to the symbol at the position. Without a symbol, return the references to the file."""
     position = await find_position(server, params.text_document, params.position)
     if position is None:
         return []
@@ -200,9 +200,10 @@ def _show_refusal() -> Iterator[None]:
 async def _find_rename_position(
     server: EditorServer, document: types.TextDocumentIdentifier, position: types.Position
 ) -> DocumentPosition:
-    """Return the position of a rename. Raises RenameRefused outside of a project, or if the project has errors.
+    """Return the position of a rename.
 
-    Invalid files may have references that are not known.
+    Raises RenameRefused if the file is not in a project, or if the project has errors. The references in invalid files
+    are unknown.
     """
     found = await find_position(server, document, position)
     if found is None:

@@ -33,8 +33,8 @@ LANGUAGE_NAMES: Final = {
     "state": "the typed variables of the workflow; a `set` is visible at once",
     "config": "the workflow's merged config file",
     "features": "each feature switch, as true or false",
-    "phases": "the phases that this one follows: `.outputs`, `.artifacts['file.md']`, `.summary`",
-    "history": "earlier rounds, oldest first; each has `round` and `phases.<name>`",
+    "phases": "the phases before this phase: `.outputs`, `.artifacts['file.md']`, `.summary`",
+    "history": "earlier rounds, oldest first; each round has `round` and `phases.<name>`",
     "pass": "the pass of a `repeat`: `index`, and `previous.<id>`",
     "run": "the run: `name`, `round`, `environment`, `models`, `usage`, `estimate` and more",
     "member": "the member that is called: `id`, `role`, `variant`, `lens`, `model`",
@@ -67,7 +67,7 @@ class Hover(NamedTuple):
 
 
 def hover(index: SymbolIndex, path: Path, relative: str, text: str, offset: int) -> Hover | None:
-    """Return the hover text for the word at an offset; None if there is nothing to say about the word."""
+    """Return the hover text for the word at an offset; None if the word has no description."""
     words = (match.span() for match in _WORD.finditer(text, text.rfind("\n", 0, offset) + 1))
     nearest = next((span for span in words if offset <= span[1]), (offset, offset))
     start, end = nearest if nearest[0] <= offset else (offset, offset)
@@ -104,7 +104,7 @@ def _describe_expression(cursor: Cursor) -> str:
 
 
 def _describe_symbol(index: SymbolIndex, symbol: Symbol, *, has_type: bool) -> str:
-    """Return the description of a symbol. `has_type` says that the type is already shown."""
+    """Return the description of a symbol. `has_type` says whether the type is already shown."""
     match symbol.kind:
         case "input" | "state":
             field = _find_field(index, symbol)

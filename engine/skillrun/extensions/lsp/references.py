@@ -27,7 +27,7 @@ _STEP: Final = re.compile(r"[A-Za-z][\w-]*(?![^#~@])")
 
 
 def symbols_at(index: SymbolIndex, path: Path, relative: str, text: str, offset: int) -> list[SymbolReference]:
-    """Return the references and declarations at an offset, with the shortest first."""
+    """Return the references and declarations at an offset, shortest first."""
     indexed_file = index.files.get(path)
     references: list[SymbolReference] = []
     if indexed_file is not None:
@@ -109,7 +109,7 @@ def declaration_ranges(index: SymbolIndex, symbol: Symbol) -> list[TextRange]:
 
 
 def list_declarations(index: SymbolIndex, library_path: str) -> list[SymbolReference]:
-    """Return the symbols that the frontmatter of a library file declares, or that all layers of a config declare."""
+    """Return the symbols declared in the frontmatter of a library file, or in any layer of a config."""
     folder, _, name = library_path.partition("/")
     if folder == "config":
         config = index.library.config(name.removesuffix(".yaml"))
@@ -133,7 +133,7 @@ def _declarations(front: Mapping, library_path: str) -> Iterator[SymbolReference
 def _reference(
     node: Node | None, kind: str, library_path: str, name: str | None = None, length: int | None = None
 ) -> Iterator[SymbolReference]:
-    """Yield a reference if a node is a text. By default, the symbol has the text as its name."""
+    """Yield a reference if `node` is a text. By default, the text is the name of the symbol."""
     if isinstance(node, Scalar) and node.text is not None:
         written = node.text.value
         symbol = Symbol(kind, library_path, identifier(written) if name is None else name)

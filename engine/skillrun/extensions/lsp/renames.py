@@ -41,7 +41,7 @@ FIXED: Final = {
 
 
 class RenameRefused(SkillrunError):
-    """The symbol cannot be renamed, or cannot get this name."""
+    """The symbol cannot be renamed, or cannot get the new name."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def resolve_rename_target(index: SymbolIndex, path: Path, relative: str, text: s
     if len({each.symbol for each in candidates if each.length == reference.length}) > 1:
         raise RenameRefused(
             f"`{reference.text}` refers to several declarations here",
-            "rename each of them where it is declared",
+            "rename each symbol at its declaration",
         )
     indexed_file = index.files.get(path)
     if indexed_file is None or indexed_file.source.text != text:
@@ -73,7 +73,7 @@ def resolve_rename_target(index: SymbolIndex, path: Path, relative: str, text: s
 
 
 def _check_ownership(index: SymbolIndex, symbol: Symbol, name: str) -> None:
-    """Raise RenameRefused unless the declaration and all references are in files of the project."""
+    """Raise RenameRefused if a declaration or reference is outside the files of the project."""
     declared = declaration_ranges(index, symbol)
     if symbol.path.startswith("config/models.yaml") or not declared:
         raise RenameRefused(f"`{name}` is not declared in this project")
@@ -89,7 +89,7 @@ def _check_ownership(index: SymbolIndex, symbol: Symbol, name: str) -> None:
         raise RenameRefused(f"`{name}` is a key of the language")
     if symbol.kind == "key" and Symbol("key", symbol.path, f"{owner}{dot}") in index.indexed_symbols:
         raise RenameRefused(
-            f"the keys of `{owner}` are read by names known only during a run", "rename the key manually"
+            f"the keys of `{owner}` are read by names that are known only during a run", "rename the key manually"
         )
 
 

@@ -1,6 +1,6 @@
 """Determines which keys, items or value a position in a file takes, from the tables that the parser uses.
 
-The result depends only on the path from the top of the file. Other modules provide the names that fit there.
+The result depends only on the path from the top of the file. Other modules list the names that are valid there.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ from skillrun.types import fields
 Path = tuple[str | int, ...]
 NO_KEYS: Final[Keys] = MappingProxyType({})
 BEGINNING: Final[Keys] = {**{name: verb.main for name, verb in VERBS.items()}, **STEP_KEYS}
-"""The keys that a step without a verb can get: the verbs, and the keys that every step can have."""
+"""The keys that are valid in a step without a verb: the verbs, and the keys that every step can have."""
 _ANY_STEP: Final[Keys] = {name: key for keys in VERB_KEYS.values() for name, key in keys.items()}
 
 
 @dataclass(frozen=True)
 class CompletionSlot:
-    """What a position takes.
+    """The syntax that is valid at a position.
 
-    It may take a mapping with these `keys`, a mapping whose keys are names chosen by the author and whose values are
-    `named`, a list of `items`, or the value of the `key` called `name`. `verb` is the verb of the enclosing step.
-    `within` is the path from the value of the key to the position.
+    `keys` are the possible keys of a mapping. `named` is the slot of its values if the author chooses the keys. `items`
+    is the slot of list items. `key` and its `name` describe the value of a key. `verb` is the verb of the enclosing
+    step. `within` is the path from the value of the key to the position.
     """
 
     keys: Keys = field(default_factory=dict)
@@ -61,7 +61,7 @@ class CompletionSlot:
 
 
 def slot_at(kind: str, path: Path, keys_by_level: tuple[PlainKeys, ...]) -> CompletionSlot:
-    """Return the slot at a path in a file of this kind.
+    """Return the slot at a path in a file of the given kind.
 
     `keys_by_level` are the keys of the enclosing mappings, outermost first.
     """
@@ -77,7 +77,7 @@ def slot_at(kind: str, path: Path, keys_by_level: tuple[PlainKeys, ...]) -> Comp
 
 
 def _slot_of_mapping(slot: CompletionSlot, keys: PlainKeys) -> CompletionSlot:
-    """Return the slot of a mapping that has these keys. If it is a step, its possible keys depend on the verb."""
+    """Return the slot of a mapping with the given keys. The possible keys of a step depend on its verb."""
     if not slot.is_step:
         return slot
     verb = next((key for key in keys if key in VERBS), "")
@@ -109,7 +109,7 @@ _SLOTS: Final[Mapping[str, CompletionSlot]] = {
     "references": CompletionSlot(items=CompletionSlot(REFERENCE_KEYS, name="references")),
     "checks": CompletionSlot(items=CompletionSlot(CHECK_KEYS)),
     "fields": _records({name: Key("sentence", doc) for name, doc in fields.KEYS.items()}),
-    "seats": CompletionSlot({"members": Key("sentence", "how many equal members it takes, such as `1..4`")}),
+    "seats": CompletionSlot({"members": Key("sentence", "how many equal members the seat takes, such as `1..4`")}),
     "case.run": CompletionSlot(RUN_KEYS),
     "case.expect": CompletionSlot(EXPECT_KEYS, name="expect"),
     "case.replies": CompletionSlot(items=CompletionSlot(scripted.KEYS)),
@@ -127,8 +127,8 @@ _SLOTS: Final[Mapping[str, CompletionSlot]] = {
 CONFIG_KEYS: Final[Keys] = {
     "breakers": Key("anything", "counters of failures, and what happens at their limits"),
     "features": Key("anything", "switches, with the modes in which they are on"),
-    "modes": Key("anything", "values that replace others in a mode"),
-    "was": Key("anything", "the earlier paths of keys, by their current paths"),
+    "modes": Key("anything", "values that replace other values of the config in a mode"),
+    "was": Key("anything", "earlier paths of renamed keys, by current path"),
 }
 MODELS_KEYS: Final[Keys] = {
     "tiers": Key("anything", "the tiers that roles ask for, with the model for each"),
@@ -137,7 +137,7 @@ MODELS_KEYS: Final[Keys] = {
     "prefer": Key(
         "anything", "the providers to use instead of a provider without an API key; the first with a key is used"
     ),
-    "intents": Key("anything", "names for the newest model of a provider that matches a pattern"),
+    "intents": Key("anything", "names for the newest model that matches a pattern"),
     "providers": Key("anything", "the providers, with the address and protocol of each"),
     "models": Key("anything", "context windows and prices, by `provider:name`"),
     **{name: Key("anything", f"`{name}` of the engine") for name in RECORDS},

@@ -38,8 +38,8 @@ class IndexedFile:
     def scope_at(self, offset: int, step: str = "") -> ScopeRange | None:
         """Return the scope at an offset; None if the file has no scopes.
 
-        It is the scope of the innermost template at the offset. If the offset is not in a template, it is the scope of
-        the named step or, without a name, the nearest scope above.
+        In a template, return the scope of the innermost template. Outside of templates, return the scope of `step` or,
+        if it is empty, the nearest scope above.
         """
         enclosing_scopes = [
             scope for scope in self.scopes if scope.start <= offset <= scope.end and scope.start < scope.end
@@ -88,7 +88,7 @@ class SymbolIndex:
     def front(self, library_path: str) -> Node | None:
         """Return the frontmatter of a workflow, role or skill.
 
-        If it is invalid now, return the last valid version; None if it was never valid.
+        If the frontmatter is invalid now, return its last valid version; None if it was never valid.
         """
         folder, _, name = library_path.partition("/")
         stem = name.removesuffix(".md")
@@ -106,7 +106,7 @@ class SymbolIndex:
     def workflow(self, name: str) -> Workflow | None:
         """Return a workflow, by its name or library path.
 
-        If it is invalid now, return the last valid version; None if it was never valid.
+        If the workflow is invalid now, return its last valid version; None if it was never valid.
         """
         name = name.removeprefix("workflows/").removesuffix(".md")
         workflow = self.library.workflow(name)
@@ -115,7 +115,7 @@ class SymbolIndex:
         return self.workflows.get(name)
 
     def phase_uses(self, workflow: str) -> Iterable[PhaseUse]:
-        """Return the phases in a workflow, given by its name or library path; empty if it was never valid."""
+        """Return the phases in a workflow, given by its name or library path; empty if the workflow was never valid."""
         known = self.workflow(workflow)
         return known.phases.values() if known is not None else ()
 

@@ -62,10 +62,10 @@ def recheck(
     earlier: CheckedLibrary | None = None,
     is_outdated: Callable[[], bool] = lambda: False,
 ) -> CheckedLibrary:
-    """Check the library. Workflows that read no changed file keep their result in `earlier`.
+    """Check the library. A workflow keeps its result in `earlier` if none of its files has changed.
 
-    The errors are those of `check_library`. It gives some warnings only if the whole library has no errors; this
-    function gives them if the workflow has none. Raises CheckOutdated as soon as `is_outdated` returns true.
+    The errors are those of `check_library`. Some warnings of `check_library` require a library without errors; here,
+    they only require a workflow without errors. Raises CheckOutdated as soon as `is_outdated` returns true.
     """
     earlier_parts: Mapping[str, CheckedPart] = earlier.parts if earlier is not None else {}
     parts: dict[str, CheckedPart] = {}
@@ -99,13 +99,13 @@ class CheckedCase(NamedTuple):
 
 
 class Workspace:
-    """One project. Check results are from the last check, but files are read in their newest version."""
+    """One project. Check results are from the last check; the files always have their current text."""
 
     def __init__(self, project: Path, commands: Collection[str] = (), sibling: Workspace | None = None) -> None:
-        """Create the workspace of the folder `project`, whose path must have no symbolic links.
+        """Create the workspace of the folder `project`, whose path must not contain symbolic links.
 
-        `commands` are names that workflows cannot have. Files that the `sibling` has read, such as the shipped files,
-        are not read again.
+        `commands` are names that workflows cannot have. Files that `sibling` has read, such as the shipped files, are
+        not read again.
         """
         self.project = project
         self.commands = commands
@@ -138,7 +138,7 @@ class Workspace:
         return library, fork
 
     def edit(self, path: Path, text: str | None) -> None:
-        """Use this text for a file instead of the text on disk; None means the text on disk again."""
+        """Use `text` as the content of a file. None restores the content on disk."""
         if text is not None:
             self.unsaved[path] = normalize_newlines(text)
         else:
@@ -185,7 +185,7 @@ class Workspace:
         return problems
 
     def _check_cases(self, parts: Mapping[str, CheckedPart], library: Library) -> Iterator[Problem]:
-        """Yield the problems of the cases on disk and of new cases, even if their workflow is unknown.
+        """Yield the problems of saved and unsaved cases, including cases of unknown workflows.
 
         A case is not checked again until its text or the check of its workflow has changed.
         """

@@ -1,4 +1,4 @@
 """`skillrun report` writes a run as one self-contained HTML file; `skillrun diff` compares two runs.
 
-Both format the read model of a run, `store.run_view`.
+Both commands read runs through `store.run_view`.
 """

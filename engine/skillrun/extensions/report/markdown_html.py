@@ -154,7 +154,7 @@ def _image(_self: RendererHTML, tokens: Sequence[Token], index: int, _options: O
 
 
 def _cell_open(_self: RendererHTML, tokens: Sequence[Token], index: int, _options: OptionsDict, _env: Env) -> str:
-    """Return the opening tag of a table cell. A class sets the alignment, since the page's policy forbids `style`."""
+    """Return the opening tag of a table cell. A class sets the alignment, because the page's policy forbids `style`."""
     side = str(tokens[index].attrs.get("style", "")).removeprefix("text-align:")
     return f'<{tokens[index].tag} class="{side}">' if side in SIDES else f"<{tokens[index].tag}>"
 

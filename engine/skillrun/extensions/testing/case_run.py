@@ -1,6 +1,6 @@
-"""Runs a case in memory on the scripted model, and finds the expectations of the case that its run does not meet.
+"""Runs a case in memory on the scripted model, and reports the expectations that the run does not meet.
 
-It needs no keys, no network access and no stored files. Every machine runs a case in the same environment.
+A case runs without keys, network access or stored files, and in the same environment on every machine.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Call(NamedTuple):
 
     @property
     def round_address(self) -> str:
-        """The address, with the prefix `round-N/` in every round but the first."""
+        """The address. From the second round on, it starts with `round-N/`."""
         return self.address if self.round == 1 else f"round-{self.round}/{self.address}"
 
     def matches(self, pattern: str) -> bool:
@@ -71,9 +71,9 @@ class Call(NamedTuple):
 class CaseRun:
     """The results of running a case.
 
-    `path` lists the phases in the order in which they started, without those of inline workflows. `price` is None if
-    the price of a model is unknown. `warnings` are about unused replies, replies that violate the schema of their call,
-    and unused answers.
+    `path` lists the phases in the order in which they started, without the phases of inline workflows. `price` is None
+    if the price of a model is unknown. `warnings` report unused replies, unused answers, and replies that violate the
+    schema of their call.
     """
 
     outcome: Outcome
@@ -86,7 +86,7 @@ class CaseRun:
     warnings: list[Problem] = field(default_factory=list)
 
     def on_event(self, event: Event) -> None:
-        """Add an event of the run to the path and the price."""
+        """Update the path and the price from an event of the run."""
         if isinstance(event, PhaseStarted) and "/" not in event.phase:
             self.path.append(event.phase)
         elif isinstance(event, CallEnded) and not event.error:
@@ -97,7 +97,7 @@ class CaseRun:
 async def run_scripted_case(ready: ReadyCase, program: Program, catalogue: Catalogue) -> CaseRun:
     """Run a case with its scripted replies and return the results.
 
-    A reply written as `text:` may be invalid on purpose, so only a reply written as `data:` must match the schema.
+    A reply written as `data:` must match the schema. A reply written as `text:` can be invalid on purpose.
     """
     case = ready.case
     environ = {provider.key: NO_KEY for provider in catalogue.providers.values() if provider.key}
@@ -120,7 +120,7 @@ async def run_scripted_case(ready: ReadyCase, program: Program, catalogue: Catal
                 _, errors = parse_reply(json.dumps(rule.data, ensure_ascii=False), request.schema)
                 if errors:
                     message = f"this reply does not match the schema of `{address}`: {errors[0]}"
-                    hint = "correct it, or write an intentionally invalid reply as `text:`"
+                    hint = "correct the reply, or write an intentionally invalid reply as `text:`"
                     warnings.report(span, "unfit", message, hint, "warning")
                     break
     for name in prepared.unused_keys():
@@ -156,7 +156,7 @@ async def run_case_in_memory(ready: ReadyCase, session: Session) -> CaseRun:
 def _artifact_names(files: MemoryFiles) -> Iterator[str]:
     """Yield the names of the files that the run wrote, except its state and summaries.
 
-    Files of earlier rounds and forms are included.
+    The names include files of earlier rounds and forms.
     """
     for folder in walk_folders(files):
         if folder.partition("/")[0] == SUMMARIES:
@@ -169,7 +169,7 @@ def _artifact_names(files: MemoryFiles) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class Mismatch:
-    """A failed expectation, with a problem at its position and the lines of the difference."""
+    """A failed expectation: the problem to report, both values, and the lines of their difference."""
 
     problem: Problem
     expected: Any
@@ -184,7 +184,7 @@ TextMismatches = Iterator[tuple[str, Any, Sequence[str]]]
 
 
 def find_mismatches(ready: ReadyCase, case_run: CaseRun) -> list[Mismatch]:
-    """Return all mismatches of a run. If the case expects no outcome, the run must complete."""
+    """Return the expectations that a run does not meet. Unless the case names an outcome, the run must complete."""
     case = ready.case
     expected = list(case.expectations)
     if not any(expectation.kind == "outcome" for expectation in expected):
@@ -217,7 +217,7 @@ def _check(expectation: Expectation, case_run: CaseRun, files: Mapping[str, str]
             yield message, outcome.status, (), str(outcome.next_step) if not reason else ""
         case "reason" if expected not in outcome.reason:
             difference = [f"the reason is: {outcome.reason or '(none)'}"]
-            yield "the reason does not contain these words", outcome.reason, difference, ""
+            yield "the reason does not contain the expected words", outcome.reason, difference, ""
         case "path" if list(expected) != case_run.path:
             yield "the run took a different path", case_run.path, diff_lines(expected, case_run.path), ""
         case "outputs" | "flags":
@@ -245,16 +245,16 @@ def _check(expectation: Expectation, case_run: CaseRun, files: Mapping[str, str]
 
 
 def _check_phase_value(expectation: Expectation, case_run: CaseRun) -> MismatchDetails:
-    """Check an output or a flag of a phase."""
+    """Yield a mismatch if an output or a flag of a phase does not have the expected value."""
     phase, name = expectation.subject, expectation.test
     summary = case_run.summaries.get(phase)
     if summary is None:
-        state = "it has not ended" if phase in case_run.path else "the run did not reach it"
+        state = "the phase has not ended" if phase in case_run.path else "the run did not reach the phase"
         yield f"`{phase}` has no summary: {state}", None, (), ""
         return
     values: Mapping[str, Any] = getattr(summary, expectation.kind)
     if name not in values:
-        yield f"`{phase}` has no `{name}`", None, (), suggest(name, values) or "it has none"
+        yield f"`{phase}` has no `{name}`", None, (), suggest(name, values) or "the phase has none"
     elif values[name] != expectation.value:
         lines = diff_lines([quote_value(expectation.value)], [quote_value(values[name])])
         yield f"`{name}` of `{phase}` has a different value", values[name], lines, ""
@@ -280,7 +280,7 @@ def _check_prompts(expectation: Expectation, case_run: CaseRun, files: Mapping[s
         anywhere = ROUND_PREFIX.sub("", pattern, count=1)
         rounds = dict.fromkeys(call.round for call in case_run.calls if anywhere != pattern and call.matches(anywhere))
         names = ", ".join(map(str, rounds))
-        hint = f"it matches only in round {names}. A round does not send an unchanged prompt again"
+        hint = f"the pattern matches only in round {names}; a round does not send an unchanged prompt again"
         if not rounds:
             hint = suggest(pattern, dict.fromkeys(call.round_address for call in case_run.calls)) or NO_CALL
         yield f"no call matches `{pattern}`", None, (), hint
@@ -292,7 +292,7 @@ def _check_prompts(expectation: Expectation, case_run: CaseRun, files: Mapping[s
             for message, actual, difference in details:
                 yield f"the prompt at `{call.round_address}` {message}", actual, difference, ""
     if mismatch_count > MOST_PROMPTS:
-        yield f"{mismatch_count - MOST_PROMPTS} more of these {len(calls)} prompts fail the same way", None, (), ""
+        yield f"{mismatch_count - MOST_PROMPTS} more of the {len(calls)} prompts fail the same way", None, (), ""
 
 
 def _check_prompt(expectation: Expectation, request: Request, files: Mapping[str, str]) -> TextMismatches:
@@ -310,9 +310,9 @@ def _check_prompt(expectation: Expectation, request: Request, files: Mapping[str
 
 
 def _check_text(expectation: Expectation, text: str, files: Mapping[str, str]) -> TextMismatches:
-    """Yield a mismatch if a text fails an expectation. In its difference, `-` marks expected lines, `+` actual ones.
+    """Yield a mismatch if `text` fails the expectation. `-` marks expected lines, and `+` marks actual lines.
 
-    A regular expression must match in the whole text or in one line of it, so `^` and `$` match at the ends of both.
+    A regular expression is searched in the whole text and in each line, so `^` and `$` match the ends of both.
     """
     words = str(expectation.value)
     match expectation.test:

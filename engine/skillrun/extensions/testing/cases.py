@@ -1,6 +1,6 @@
-"""Defines test cases: the keys of a case file, the files in `tests/`, and the reader that reports invalid parts.
+"""Defines the keys of case files, lists the case files in `tests/`, and reads them.
 
-`checking` checks the names in a case against the workflow.
+The module `checking` compares the names in a case with the workflow.
 """
 
 from __future__ import annotations
@@ -75,8 +75,8 @@ BOUND_KEYS: Final[Keys] = {
 class Expectation:
     """One expectation of a case.
 
-    `kind` says what is checked, `subject` is the phase, artifact or address pattern. If the kind has several checks,
-    `test` is the key of this one, such as `contains`.
+    `kind` says what is checked. `subject` is the phase, artifact or address pattern. If the kind has several checks,
+    `test` is the key of the check, such as `contains`.
     """
 
     kind: str
@@ -88,7 +88,7 @@ class Expectation:
 
 @dataclass(frozen=True)
 class RunSettings:
-    """The values of the template variable `run`, which are fixed for every run of the case."""
+    """Fixed values of the template variable `run` in the runs of the case."""
 
     name: str = "run"
     started_at: str = "2026-01-01T00:00:00Z"
@@ -97,7 +97,7 @@ class RunSettings:
 
 @dataclass(frozen=True)
 class Case:
-    """A test case: what a run gets (inputs, answers, replies), and what is expected of it."""
+    """A test case: the inputs, answers and replies of a run, and the expected results."""
 
     name: str
     workflow: str
@@ -112,7 +112,7 @@ class Case:
     expectations: tuple[Expectation, ...] = ()
 
     def span(self, *path: str) -> Span:
-        """Return the position of the key at a path, or of its nearest parent that exists, or the start of the file."""
+        """Return the position of the key at `path`, of the nearest existing parent key, or of the start of the file."""
         spans = (self.front.key_span(*path[:length]) for length in range(len(path), 0, -1))
         return next((span for span in spans if span is not None), Span(self.front.span.source, 0))
 
@@ -152,14 +152,14 @@ def case_files(project: Path) -> Iterator[CaseFile]:
 
 
 def is_case_file(path: Path) -> bool:
-    """Whether a path, relative to the project, is the path of a case file. READMEs and hidden files are not."""
+    """Whether a path relative to the project names a case file. READMEs and hidden files are not case files."""
     return len(path.parts) == 3 and path.match(f"{CASES_FOLDER}/[!.]*/[!.]*.md") and path.name != "README.md"
 
 
 def read_named_file(
     path: Path, name: str, span: Span, problems: Problems, project: Path, max_bytes: int = MAX_BYTES
 ) -> Source | None:
-    """Read a file that a case names. If this fails, report the problems at `span`, where the case names the file."""
+    """Read a file that a case names. Problems are reported at `span`, the position of the file name in the case."""
     file_problems = Problems()
     label = Path(os.path.relpath(path, project)).as_posix()
     content = read_source(path, label, file_problems, max_bytes, boundary=project)
@@ -169,7 +169,7 @@ def read_named_file(
 
 
 class CaseReader(Reader):
-    """Reads the parts of a case; invalid parts are reported at their positions and omitted."""
+    """Reads the parts of a case. Invalid parts are reported and left out."""
 
     def __init__(self, file: CaseFile, project: Path, problems: Problems) -> None:
         super().__init__(problems, literal=True)
@@ -180,7 +180,7 @@ class CaseReader(Reader):
         front = document.frontmatter
         values = self.read(front, CASE_KEYS)
         if not front.entries:
-            self.report(front.span, "frontmatter", "this case is empty", "begin with `---`, `expect:`, `---`")
+            self.report(front.span, "frontmatter", "this case is empty", "start with the lines `---`, `expect:`, `---`")
         answers, replies, run, expect = (front.get(name) for name in ("answers", "replies", "run", "expect"))
         if isinstance(inputs := front.get("inputs"), Scalar | Sequence) and to_plain(inputs) is not None:
             self.report_wrong_type(inputs, "a mapping of inputs to values")
@@ -205,7 +205,7 @@ class CaseReader(Reader):
     def read_replies(self, node: Node) -> Iterator[Rule]:
         """Yield the replies written in the case, or the replies in the script files that the case names.
 
-        The names are relative to the folder of the case.
+        File names are relative to the folder of the case.
         """
         names = node.items if isinstance(node, Sequence) else (node,)
         if not names or not all(isinstance(name, Scalar) and isinstance(name.value, str) for name in names):
@@ -267,7 +267,7 @@ class CaseReader(Reader):
                 yield from self.read_text_expectations("artifact", name, value, TEXT_KEYS)
 
     def read_text_expectations(self, kind: str, subject: str, node: Node, keys: Keys) -> Iterator[Expectation]:
-        """Yield the expectations about a text. A key with a list has one expectation for each item."""
+        """Yield the expectations about a text. A key with a list yields one expectation per item."""
         values = self.read(node, keys)
         for name, entry in node.entries.items() if isinstance(node, source.Mapping) else ():
             if name not in values:
@@ -285,7 +285,7 @@ class CaseReader(Reader):
                     yield Expectation(kind, wanted, item.span, subject, name)
 
     def read_calls(self, node: Node) -> Iterator[Expectation]:
-        """Yield the expectations about numbers of calls, each an exact number or bounds."""
+        """Yield the expected numbers of calls. Each is an exact number, or a minimum and a maximum."""
         counts: Iterable[tuple[str, Node]] = [("*", node)]
         if isinstance(node, source.Mapping) and (not node.entries or node.entries.keys() - BOUND_KEYS.keys()):
             counts = self.read_entries(node, "address patterns to numbers of calls")

@@ -28,10 +28,10 @@ _KEYS_BY_ADDRESS: Final = {"prompt": "prompts", "calls": "calls"}
 
 @dataclass(frozen=True)
 class ReadyCase:
-    """A checked case with what it needs to run.
+    """A checked case and the data needed to run it.
 
-    `inputs` include defaults. `files` maps the files that `equals` names to their texts. `runs` is the folder of other
-    runs that the run may read.
+    `inputs` includes defaults. `files` has the texts of the files that `equals` names, keyed by name. `runs` is the
+    folder of other runs that the run can read.
     """
 
     case: Case
@@ -45,10 +45,10 @@ class ReadyCase:
 def load_case(
     file: CaseFile, program: Program | None, project: Path, problems: Problems, text: str | None = None
 ) -> ReadyCase | None:
-    """Return the case in a file ready to run; None, with problems reported at their positions, if it has errors.
+    """Return the case in a file, ready to run. If the case has errors, report them and return None.
 
-    Without a program, the names in the case are not checked, and the result is None. If `text` is given, it is read
-    instead of the content on disk.
+    Without a program, the names in the case are not checked, and the result is None. If `text` is given, it replaces
+    the content on disk.
     """
     document = file.document(problems, project, text)
     if document is None:
@@ -64,7 +64,7 @@ def load_case(
 
 
 def _prepare_case(case: Case, program: Program, folder: Path, project: Path, problems: Problems) -> ReadyCase:
-    """Check the names in a case, and read the files that it names, which are relative to `folder`."""
+    """Check the names in a case, and read the named files. File names are relative to `folder`."""
     folders: dict[str, Path] = {}
     for key, name in (("project", case.project), ("runs", case.runs)):
         place = folder / name
@@ -109,7 +109,7 @@ def _check_expectations(
         if match is not None and not 1 <= int(match[1]) <= most:
             span = case.front.key_span("expect", _KEYS_BY_ADDRESS[kind], subject) or expectation.span
             message = f"`{case.workflow}` has no round {int(match[1])}"
-            hint = f"it has no `goto`, so remove `{match[0]}`" if most == 1 else f"its rounds are 1 to {most}"
+            hint = f"the workflow has no `goto`, so remove `{match[0]}`" if most == 1 else f"the last round is {most}"
             problems.report(span, "unknown-round", message, hint if most < math.inf else "rounds are counted from 1")
         if expectation.test == "equals":
             name = expectation.value
@@ -129,7 +129,7 @@ def _most_rounds(program: Program) -> float:
 
 
 def _read_inputs(case: Case, program: Program, project: Path, problems: Problems) -> dict[str, Any]:
-    """Return the inputs, including defaults. Invalid inputs are reported at their positions."""
+    """Return the inputs of the case, including defaults, and report invalid inputs."""
     node = case.front.get("inputs")
     values: dict[str, Any] = to_plain(node) or {} if isinstance(node, source.Mapping) else {}
     known = [field.name for field in program.workflow.inputs]
@@ -160,9 +160,9 @@ def check_cases(project: Path, library: Library, programs: Sequence[Program]) ->
 def case_problems(
     file: CaseFile, workflows: Iterable[str], program: Program | None, project: Path, text: str | None = None
 ) -> Problems:
-    """Return the problems of a case file. `program` and `text` are those of `load_case`.
+    """Return the problems of a case file. `program` and `text` are passed to `load_case`.
 
-    If no workflow has the name of the folder, only files with the keys of a case are checked.
+    If no workflow has the name of the file's folder, the file is checked only if it has keys of a case.
     """
     problems, names = Problems(), list(workflows)
     if file.workflow in names:

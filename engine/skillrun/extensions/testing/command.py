@@ -35,7 +35,7 @@ NO_CASES_HINT: Final = (
 
 
 def _complete_cases(context: click.Context, _parameter: click.Parameter, incomplete: str) -> completion.Items:
-    """Return the cases of the given workflow."""
+    """Return the cases of the workflow on the command line."""
     workflow = context.params.get("workflow")
     names = (case.name for case in case_files(current_project()) if case.workflow == workflow)
     return completion.items_with_prefix(incomplete, names)
@@ -176,7 +176,7 @@ def _select_cases(
 
 
 def _check_workflows(library: Library, names: Iterable[str], out: Output) -> dict[str, LoadedWorkflow | None]:
-    """Check each workflow and its files once, and print the problems. A workflow with errors is None."""
+    """Check each workflow and its files once, and print the problems. In the result, a workflow with errors is None."""
     workflows: dict[str, LoadedWorkflow | None] = {}
     printed: set[Problem] = set()
     for name in names:

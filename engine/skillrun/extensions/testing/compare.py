@@ -1,6 +1,6 @@
 """`skillrun test --compare`: runs a workflow's cases in two versions and compares the results.
 
-The user confirms the price first.
+The user must confirm the price first.
 """
 
 from __future__ import annotations
@@ -202,7 +202,7 @@ class _ComparisonRun:
     def _confirm(self, cost: ComparisonCost) -> int | None:
         """Ask the user to confirm the price.
 
-        If the user declines, report this and return exit code 1; without a terminal, 2. None if the user agrees.
+        Return None if the user agrees, exit code 1 if the user declines, and exit code 2 without a terminal.
         """
         can_ask = has_terminal() and not self.out.json
         if self.options.yes or (can_ask and click.confirm("Make these calls?", default=False, err=True)):
@@ -221,7 +221,7 @@ class _ComparisonRun:
         return SampleContext(self.loaded.catalogue, replies, self.options.model, cache)
 
     async def _estimate(self) -> tuple[Comparison, ComparisonCost]:
-        """Return a simulated comparison, and the cost of the calls that are not recorded."""
+        """Return a simulated comparison, and the estimated cost of the calls without a recorded reply."""
         catalogue, scope = self.loaded.catalogue, self.options.scope
         expected = ExpectedSizes.from_program(self.loaded.program)
         folder = self.options.runs / COMPARISONS_FOLDER / self.options.workflow
@@ -280,7 +280,7 @@ class _ComparisonRun:
         *,
         is_estimate: bool = False,
     ) -> tuple[Comparison, int]:
-        """Run the samples, and let the judge score pairs of them. Also return the number of calls before judging."""
+        """Run and judge the samples. Return the comparison, and the number of new calls before judging."""
         options, before, after = self.options, self.sides[0].name, self.sides[1].name
         samples = await run_samples(self.sides, paths, options.samples, context, on_sample, whole=options.scope.whole)
         comparison = Comparison(options.workflow, (before, after), options.judge, options.samples, paths, samples, [])
@@ -316,11 +316,11 @@ def _save_comparison(folder: Path, comparison: Comparison) -> tuple[Path, Path]:
 
 @contextmanager
 def _open_other_version(version: str, library: Library, project: Path) -> Iterator[Library]:
-    """Yield a library with a different version of the project's files. Raises UsageError if it does not exist.
+    """Yield a library with a different version of the project's files. Raises UsageError if the version does not exist.
 
-    The version is a git revision, a folder, or `shipped`: the project without the files that override shipped ones. A
-    version that is not a folder is written to a temporary folder. Git objects are read directly, so that no hook or
-    filter of the repository runs.
+    The version is a git revision, a folder, or `shipped`: the project without the files that override shipped files. A
+    version that is not a folder is written to a temporary folder. Git objects are read directly to avoid running the
+    hooks and filters of the repository.
     """
     with tempfile.TemporaryDirectory(prefix="skillrun-") as temporary:
         folder = Path(temporary)
@@ -338,7 +338,7 @@ def _open_other_version(version: str, library: Library, project: Path) -> Iterat
 
 
 def _copy_without_overrides(library: Library, target: Path) -> None:
-    """Copy the project's files, including config files, but not the files that override shipped ones."""
+    """Copy the project's files except those that override shipped files. Config files are always copied."""
     shipped = {name for name in shipped_files() if name.endswith(".md")}
     own = library.project_files(".")
     if not shipped.intersection(own):

@@ -75,7 +75,7 @@ class ComparisonCost:
     models: Sequence[str]
     provider_addresses: Mapping[str, str]
     first_unreplied: Mapping[str, str]
-    """The first compared call of each case that has no reply for it. Calls after it differ too."""
+    """Cases that lack a reply to a compared call, with the address of the first such call. Later calls differ too."""
 
 
 @dataclass(frozen=True)
@@ -92,23 +92,23 @@ class Comparison:
 
     @property
     def pairs(self) -> list[tuple[Sample, Sample]]:
-        """The samples of the two versions with the same case and number."""
+        """Pairs of samples, one of each version, with the same case and number."""
         return list(zip(self.samples[::2], self.samples[1::2], strict=True))  # the versions alternate
 
     def samples_of(self, side: str, case: str = "") -> list[Sample]:
         return [sample for sample in self.samples if sample.side == side and case in ("", sample.case)]
 
     def judged_in(self, case: str = "") -> list[JudgedPair]:
-        """Return the pairs with scores, in one case or in all."""
+        """Return the pairs with scores, in `case` or, if it is empty, in all cases."""
         return [pair for pair in self.judged if case in ("", pair.before.case) and pair.is_judged]
 
     def verdict(self, case: str = "") -> Verdict:
-        """Return how often each version won, in one case or in all. Judged pairs without a winner are undecided."""
+        """Return how often each version won, in `case` or, if it is empty, in all cases. A draw is undecided."""
         winners = [pair.winner for pair in self.judged_in(case)]
         return Verdict(winners.count("before"), winners.count("after"), winners.count(""))
 
     def summary(self) -> list[dict[str, Any]]:
-        """Return the scores, the wins and the usage of both versions in each case and, if there are several, in all."""
+        """Return the scores, wins and usage of both versions per case. Several cases also have totals."""
         rows = []
         for case in (*self.paths, "") if len(self.paths) > 1 else self.paths:
             pairs, verdict = self.judged_in(case), self.verdict(case)
@@ -172,7 +172,7 @@ def price_lines(comparison: Comparison, cost: ComparisonCost) -> Iterator[str]:
     generated = sorted({sample.case for sample in comparison.samples if sample.made_up})
     if generated:
         yield (
-            f"note: in {', '.join(generated)}, some replies to calls that are not compared are generated placeholders. "
+            f"note: in {', '.join(generated)}, some calls that are not compared get generated placeholder replies. "
             "To use real replies, record the case from a run, or make all calls with `--whole`"
         )
     for case, path in cost.first_unreplied.items():
@@ -196,7 +196,7 @@ def format_sample(sample: Sample) -> str:
 
 
 def format_judged_pair(pair: JudgedPair) -> str:
-    """Return the line for a judged pair. It leaves out the scores, so that the reader stays unbiased too."""
+    """Return the line for a judged pair. It has no scores, which could bias the reader."""
     failed = next((look.failure for look in pair.judgements if look.failure), "")
     status = f"was not judged: {indent_continuation(failed)}" if failed else "judged in both orders"
     return f"{pair.before.case} {pair.before.number}: {status}"
@@ -220,7 +220,7 @@ def verdict_lines(comparison: Comparison) -> Iterator[str]:
     if failed:
         yield f"{count_noun(len(failed), 'sample')} had no result: run the same command to retry the failed calls"
     if not comparison.judge:
-        yield "not judged: `--judge judge-pair` scores each pair. The file contains the results of both versions"
+        yield "not judged: `--judge judge-pair` scores each pair. The report contains the results of both versions"
         return
     verdict = comparison.verdict()
     before, after = comparison.sides
@@ -253,8 +253,8 @@ def verdict_lines(comparison: Comparison) -> Iterator[str]:
 def pairs_to_judge(pairs: Iterable[tuple[Sample, Sample]], *, is_estimate: bool = False) -> list[tuple[Sample, Sample]]:
     """Return the pairs to judge.
 
-    In each, both samples have results, the two results differ, and no earlier pair has the same two results. In an
-    estimate, results of unrecorded calls are simulated, so each counts as different.
+    A pair is judged if both samples have results, the two results differ, and no earlier pair has the same two results.
+    In an estimate, results of unrecorded calls are simulated, and each counts as different.
     """
     first: dict[tuple[str, str, str], tuple[Sample, Sample]] = {}
     for before, after in pairs:

@@ -1,4 +1,4 @@
-"""Formats differences between texts, and between the prompts of a case and recorded ones.
+"""Formats differences between texts, and between current and recorded prompts of a case.
 
 `-` marks expected or recorded lines, `+` actual lines. Recorded prompts are stored as JSON.
 """
@@ -39,9 +39,9 @@ def diff_lines(expected: Sequence[str], actual: Sequence[str]) -> list[str]:
 
 
 def nearest_lines(words: str, text: str) -> list[str]:
-    """Return the difference between expected words and the most similar place in a text, from the first difference on.
+    """Return the first difference between the expected words and the most similar lines of `text`.
 
-    If nothing in the text is similar, return only the expected words.
+    If no line is similar, return only the expected words.
     """
     wanted = words.strip("\n").split("\n")
     lines = text.split("\n")
@@ -58,7 +58,7 @@ def nearest_lines(words: str, text: str) -> list[str]:
 
 
 def matching_lines(words: str, text: str) -> list[str]:
-    """Return the lines of the first occurrence of the words, marked with `+`, and the lines around it."""
+    """Return the first occurrence of `words` in `text` with the lines around it. `+` marks lines of the occurrence."""
     first_match = text[: text.index(words)].count("\n")
     last = first_match + words.count("\n")
     lines = text.split("\n")
@@ -77,9 +77,9 @@ def truncate_lines(lines: list[str]) -> list[str]:
 
 
 def add_part_names(lines: Sequence[str], blocks: Sequence[Block]) -> list[str]:
-    """Append to each hunk header the name of the part of the prompt in which the first difference is.
+    """Append to each hunk header the name of the prompt part that contains the first difference.
 
-    `blocks` are those of the prompt, which are joined with an empty line.
+    `blocks` are the parts of the prompt, which are joined with empty lines.
     """
     parts, first = [], 1
     for block in blocks:
@@ -99,7 +99,7 @@ def add_part_names(lines: Sequence[str], blocks: Sequence[Block]) -> list[str]:
 def _nearest_line_number(line: str, lines: Sequence[str]) -> int | None:
     """Return the index of the line that is most similar to `line`; None if no line contains half of it.
 
-    Of several equally similar lines, the last is returned, since in a prompt the instructions follow the material.
+    If several lines are equally similar, return the last: in a prompt, the instructions follow the material.
     """
     wanted = line.strip()[:MAX_LINE_CHARS]
     matcher = SequenceMatcher(None, "", wanted, autojunk=False)
@@ -118,7 +118,7 @@ def _nearest_line_number(line: str, lines: Sequence[str]) -> int | None:
 
 
 def _excerpt(line: str, wanted: str) -> tuple[str, int]:
-    """Return the part of a line most similar to `wanted`, with context, and the column of the first difference."""
+    """Return the part of `line` that is most similar to `wanted`, and the column of the first difference."""
     matcher = SequenceMatcher(None, line[:MAX_LINE_CHARS], wanted[:MAX_LINE_CHARS], autojunk=False)
     match = matcher.find_longest_match()
     first = max(0, match.a - match.b)
@@ -154,7 +154,7 @@ def dump_prompts(prompts: Iterable[RecordedPrompt]) -> str:
 
 
 def load_prompts(text: str) -> list[RecordedPrompt]:
-    """Return the prompts that `dump_prompts` wrote to a text. Raises ValueError for any other text."""
+    """Return the prompts in a text that `dump_prompts` returned. Raises ValueError for any other text."""
     data: Any = json.loads(text)
     try:
         texts = {name: "\n".join(lines) for name, lines in data["texts"].items()}

@@ -99,7 +99,7 @@ async def judge_all_pairs(
     context: SampleContext,
     on_pair: Callable[[JudgedPair], None],
 ) -> list[JudgedPair]:
-    """Judge every pair in both orders. `task_of` describes a case; `on_pair` gets each judged pair.
+    """Judge every pair in both orders. `task_of` returns the description of a case; `on_pair` gets each judged pair.
 
     A hash of the results decides which order comes first, so that a resumed comparison uses the same order.
     """

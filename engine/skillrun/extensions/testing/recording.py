@@ -84,9 +84,10 @@ def create_case(run: StoredRun, name: str, out: Output) -> tuple[str, str]:
 def _record_case(
     run: StoredRun, program: Program, name: str, project: Path, notices: list[str]
 ) -> tuple[str, dict[str, str], dict[str, str]]:
-    """Return the text of a case called `name`, its artifacts and its other files, keyed by path in the case's folder.
+    """Return the text of the case `name`, its artifacts and its other files.
 
-    Warnings are added to `notices`. Raises SkillrunError if the run is unreadable or has not ended.
+    Files are keyed by their path in the case's folder. Warnings are added to `notices`. Raises SkillrunError if the run
+    is unreadable or has not ended.
     """
     journal = run.read_journal()
     store = run.data(journal)
@@ -137,7 +138,7 @@ def _record_case(
 def _warn_of_changes(
     run: StoredRun, program: Program, state: State, project: Path, edited: Iterable[str], notices: list[str]
 ) -> None:
-    """Add notices about how the case differs from the run: files that have changed, and another project."""
+    """Add a notice for files that changed after the run, and for a run of another project."""
     changed = changed_files(program, state)
     if changed:
         named = ", ".join(changed[:MOST_NAMED])
@@ -154,10 +155,9 @@ def _warn_of_changes(
 def _artifacts(
     store: RunData, name: str, edited: Collection[str], notices: list[str]
 ) -> tuple[dict[str, str], dict[str, dict[str, str] | bool]]:
-    """Return the texts of the artifacts that the case includes, and what it expects of all artifacts.
+    """Return the texts of the artifacts in the case, and the expectations about all artifacts.
 
-    Artifacts that were edited after the run wrote them are left out. Of one that is too long, the case only expects
-    that it exists.
+    Artifacts that were edited after the run wrote them are left out. An artifact that is too long must only exist.
     """
     texts: dict[str, str] = {}
     expected: dict[str, dict[str, str] | bool] = {}
@@ -180,7 +180,7 @@ def _artifacts(
 
 
 def _inputs(program: Program, state: State) -> dict[str, Any]:
-    """Return the inputs of the run whose values are not the defaults."""
+    """Return the inputs of the run that differ from their defaults."""
     known = {field.name for field in program.workflow.inputs}
     default, _, _ = resolve_inputs(program.workflow.inputs, {}, {"config": program.config})
     return {
@@ -193,7 +193,7 @@ def _inputs(program: Program, state: State) -> dict[str, Any]:
 def _answers(journal: Journal, notices: list[str]) -> dict[str, Any]:
     """Return the answers, keyed by question id. A question that was asked several times has a list of answers.
 
-    A question that only got default answers is omitted, since a run of the case uses the same defaults.
+    A question that only got default answers is left out, because a run of the case uses the same defaults.
     """
     records_by_question: defaultdict[str, list[QuestionRecord]] = defaultdict(list)
     for entry in journal.entries("answer"):
@@ -204,7 +204,7 @@ def _answers(journal: Journal, notices: list[str]) -> dict[str, Any]:
         if any(record.get("comment") for record in records):
             notices.append(f"the case does not include the comment on `{question}`: prepared answers have no comments")
         if any(record.get("ended") for record in records):
-            notices.append(f"the case does not include that the user ended the list of questions at `{question}` early")
+            notices.append(f"the case does not record that the user ended the list of questions at `{question}` early")
         if all(record.get("answered_by") == DEFAULT for record in records):
             continue
         values: list[Any] = []

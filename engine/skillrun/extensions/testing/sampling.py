@@ -1,7 +1,7 @@
-"""Runs the cases of a workflow in two versions, several times each: selects the compared calls, collects the results.
+"""Runs the cases of two versions of a workflow several times each, and collects the results.
 
-Replies to compared calls are stored in a journal, which identifies a call by its prompt, its address and its sample, so
-that no comparison repeats a completed call. `judging` and `comparison_report` decide which version is better.
+A journal stores the replies to compared calls by prompt, address and sample, so no comparison repeats a completed call.
+The modules `judging` and `comparison_report` decide which version is better.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ Result = TypeVar("Result")
 
 @dataclass
 class SampleReplies:
-    """Returns replies from the journal, or calls the models. Each call of a sample is sent once.
+    """Returns replies from the journal, and calls the models for missing replies. No call is sent twice.
 
-    `new_calls` has the calls that earlier comparisons have not recorded, keyed by place and fingerprint.
+    `new_calls` has the calls that earlier comparisons did not record, keyed by place and fingerprint.
     """
 
     journal: Journal
@@ -56,7 +56,7 @@ class SampleReplies:
     _locks: defaultdict[tuple[str, str], asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
 
     async def get_reply(self, request: Request, address: str, sample: str) -> tuple[Reply, bool]:
-        """Return the reply to a call of a sample, and whether an earlier comparison recorded it. Raises ModelError."""
+        """Return the reply to a call of a sample, and whether the reply was recorded earlier. Raises ModelError."""
         key = place, fingerprint = f"{sample}/{address}", request.fingerprint()
 
         async def send() -> Body:
@@ -84,7 +84,7 @@ class ComparisonSide:
 
 @dataclass(frozen=True)
 class ComparisonScope:
-    """Selects the calls to compare: all (`whole`), those of a phase or step, or those whose prompts differ."""
+    """Selects the calls to compare: all calls (`whole`), calls of a phase or step, or calls whose prompts differ."""
 
     whole: bool = False
     phase: str = ""
@@ -115,7 +115,7 @@ class SampleContext:
     cache: Path | None = None
 
     def create_session(self, program: Program, project: Path, gateway: Gateway, case: Case | None = None) -> Session:
-        """Return a session. With a case, its answers are prepared, and its inputs count as typed by the user."""
+        """Return a session. If `case` is given, use its answers, and treat its inputs as typed by the user."""
         answers, inputs = (case.answers, case.input_names) if case is not None else ({}, frozenset())
         person = InteractiveResponder(PreparedAnswers(answers), None, attended=False)
         services = Services(self.catalogue, gateway, person, environ=os.environ, cache=self.cache)
@@ -161,8 +161,8 @@ class SampleGateway(ScriptedGateway):
 class Sample:
     """The result of one run of a case in one version.
 
-    `expected` is the number of expectations met and their total number. `asked` counts the compared calls that had no
-    recorded reply. `made_up` counts the replies that were generated before the last compared call.
+    `expected` has the number of met expectations and the number of all expectations. `asked` counts the compared calls
+    that had no recorded reply. `made_up` counts the replies that were generated before the last compared call.
     """
 
     side: str
@@ -194,7 +194,7 @@ async def run_concurrently(
 ) -> list[Result]:
     """Call `run` with each tuple of arguments, several at a time, and return the results in order.
 
-    `on_result` gets each result when it is finished.
+    `on_result` gets each result as soon as it is available.
     """
     semaphore = asyncio.Semaphore(MAX_CONCURRENT_SAMPLES)
 
@@ -210,7 +210,7 @@ async def run_concurrently(
 
 
 async def collect_requests(side: ComparisonSide, case: str, context: SampleContext) -> list[tuple[str, Request]]:
-    """Return the requests that a run of a case sends if every call gets a scripted reply of the case."""
+    """Run a case with its scripted replies only, and return the address and request of each call."""
     ready = side.cases[case]
     gateway = ScriptedGateway(ready.case.replies, context.catalogue.price)
     await run_case_in_memory(ready, context.create_session(side.program, ready.project, gateway, ready.case))

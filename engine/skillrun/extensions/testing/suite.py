@@ -41,7 +41,7 @@ class CaseResult:
 
     `status` is `holds` (passed), `misses` (an expectation failed), `broken` (the case file has errors) or `not-run`
     (the workflow has errors). `problems` are the problems of the case file, including warnings about unused entries.
-    `prompts` are the prompts that differ from the recorded ones.
+    `prompts` are the prompts that differ from the recording.
     """
 
     file: CaseFile
@@ -86,7 +86,7 @@ class CaseResult:
 
 
 _jobs: list[tuple[CaseFile, LoadedWorkflow | None, Path]] = []
-"""The arguments of `_run_case` for each case. Worker processes inherit the list, so that no program is pickled."""
+"""The arguments of `_run_case` for each case. Worker processes inherit the list, so no program has to be pickled."""
 
 
 def run_cases(
@@ -94,7 +94,7 @@ def run_cases(
 ) -> Iterator[CaseResult]:
     """Yield the result of each case, in order. `jobs` cases run in parallel; 0 means one per processor.
 
-    The cases of a workflow that is None are not run.
+    If a workflow is None, its cases are not run.
     """
     _jobs[:] = [(file, workflows[file.workflow], project) for file in files]
     jobs = jobs or os.cpu_count() or 1
@@ -162,7 +162,7 @@ def _mismatch_lines(mismatch: Mismatch) -> Iterator[str]:
 
 
 def _prompt_lines(result: CaseResult, most: int) -> Iterator[str]:
-    """Yield the first `most` prompts that differ from the recording, and the number of the others."""
+    """Yield the first `most` prompts that differ from the recording, and the number of remaining prompts."""
     yield _count_prompts(result)
     for prompt in result.prompts[:most]:
         yield f"  {prompt.address}{_PROMPT_NOTES[prompt.status]}"
@@ -179,8 +179,8 @@ def _count_prompts(result: CaseResult) -> str:
 def render_junit(results: Iterable[CaseResult], seconds: float) -> bytes:
     """Return JUnit XML with one suite per workflow.
 
-    A failed case is a failure. A case that is invalid or was not run is an error. JUnit readers expect one such element
-    per case, so it has the first problem as its message and all problems as its text.
+    A failed case is a failure. A case that is invalid or was not run is an error. JUnit readers expect at most one
+    failure or error per case, so its message is the first problem, and its text has all problems.
     """
     suites: defaultdict[str, list[CaseResult]] = defaultdict(list)
     for result in results:
