@@ -14,16 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from skillrun.events import (
-    Answered,
-    CallEnded,
-    Event,
-    EventStream,
-    Listener,
-    Notice,
-    PhaseStarted,
-    WentBack,
-)
+from skillrun.events import Answered, CallEnded, Event, EventStream, Listener, Notice, PhaseStarted, WentBack
 from skillrun.library.lookups import referenced_models
 from skillrun.library.settings import load_budget
 from skillrun.models.scripted import Rule, ScriptedGateway
@@ -91,36 +82,40 @@ async def resume_run(session: Session, run: StoredRun, *, from_start: bool = Fal
     with run.lease.hold(), closing(run.open_journal()) as journal:
         store = run.data(journal)
         written, _ = store.state.read()
-        sealed = run.is_sealed(session.program, written, session.options.project)
         state, log, changes = await migrate_state(session.program, store)
-        notices = changes if sealed else [*changes, *apply_foreign_state(session, state)]
-        if sealed:
-            state.project = _project(session, run, state)
+        session, state, restrictions = _restrict_state(session, run, written, state, from_start=from_start)
         state.share = state.share or is_shared(session)
         state.budget = {**state.budget, **session.options.budget}
-        if from_start:
-            session, state = _repeat_reads(session), _restart_state(session, state)
         unanswered_calls = journal.pending_calls()
         for entry in journal.entries("answer"):
             key = entry.address.partition("/")[2].rpartition("@")[0]
             session.services.responder.prepared.mark_used(key, entry.body.get("answers") or [])
-        saver = StateSaver(log)
+        saver, notices = StateSaver(log), [*changes, *restrictions]
         return await _evaluate(
             session, run, journal, state, saver, resumed=True, unanswered_calls=unanswered_calls, notices=notices
         )
 
 
-def _repeat_reads(session: Session) -> Session:
-    rerun = replace(session.options.rerun, reads=True)
-    return replace(session, options=replace(session.options, rerun=rerun))
+def _restrict_state(
+    session: Session, run: StoredRun, written: State, state: State, *, from_start: bool
+) -> tuple[Session, State, list[str]]:
+    """Return the session and the state with which a run resumes, and notices for the user.
 
-
-def _restart_state(session: Session, state: State) -> State:
-    """Return the state for a restart at the first phase. Inputs, models and budget stay as they are in `state`."""
-    options = replace(session.options, model=state.override, explicit_inputs=state.typed)
-    fresh = initial_state(replace(session, options=options), state.inputs)
-    kept = ("started_at", "environment", "models", "budget", "project", "share", "estimate")
-    return replace(fresh, **{name: getattr(state, name) for name in kept}, going={"again": "from the start"})
+    `state` is the migrated state, and `written` the one in the run folder. With `from_start`, the state is that of a
+    restart at the first phase: inputs, models and budget stay as they are.
+    """
+    options, notices = session.options, list[str]()
+    if not run.is_sealed(session.program, written, options.project):
+        notices = apply_foreign_state(session, state)
+    elif run.belongs_to(options.project) or not Path(state.project).is_dir():
+        state.project = str(options.project)
+    if from_start:
+        session = replace(session, options=replace(options, rerun=replace(options.rerun, reads=True)))
+        options = replace(options, model=state.override, explicit_inputs=state.typed)
+        fresh = initial_state(replace(session, options=options), state.inputs)
+        kept = ("started_at", "environment", "models", "budget", "project", "share", "estimate")
+        state = replace(fresh, **{name: getattr(state, name) for name in kept}, going={"again": "from the start"})
+    return session, state, notices
 
 
 async def reevaluate_run(session: Session, run: StoredRun, journal: Journal, inputs: Mapping[str, object]) -> Outcome:
@@ -171,32 +166,16 @@ async def simulate_run(
     session: Session,
     inputs: Mapping[str, object],
     *,
-    base: StoredRun | None = None,
     files: MemoryFiles | None = None,
     journal: MemoryJournal | None = None,
     state: State | None = None,
-    from_start: bool = False,
 ) -> Outcome:
-    """Simulate a run in memory, and return the outcome. The simulation writes to `files`.
+    """Simulate a new run in memory, and return the outcome.
 
-    If `base` is given, simulate that it resumes, over its journal; `from_start` has the same meaning as in
-    `resume_run`. If not, simulate a new run, which begins with `state`, if given, and journals its calls in `journal`.
+    The simulation writes to `files`, begins with `state`, if given, and journals its calls in `journal`.
     """
-    files, journal = files or MemoryFiles(), journal or MemoryJournal()
-    if base is not None:
-        base.copy_files(files)
-        journal = base.read_journal()
-        store = RunData(files, journal)
-        written, _ = store.state.read()
-        state, log, _ = await migrate_state(session.program, store)
-        if not base.is_sealed(session.program, written, session.options.project):
-            options = replace(session.options, adopt=bool(session.options.adopt))
-            apply_foreign_state(replace(session, options=options), state)
-        if from_start:
-            session, state = _repeat_reads(session), _restart_state(session, state)
-    else:
-        store, state, log = RunData(files, journal), state or initial_state(session, inputs), []
-    return await _simulate(session, store, journal, state, log, resumed=base is not None)
+    journal, state = journal or MemoryJournal(), state or initial_state(session, inputs)
+    return await _simulate(session, RunData(files or MemoryFiles(), journal), journal, state, [], resumed=False)
 
 
 @dataclass(frozen=True)
@@ -263,19 +242,16 @@ async def forecast_calls(
         services=replace(session.services, gateway=gateway, listeners=[listen]),
         options=replace(session.options, simulation=simulation),
     )
+    files = MemoryFiles()
+    run.copy_files(files)
     with closing(run.read_journal()) as journal:
         known.update(entry.address for entry in journal.entries("reply"))
-    await simulate_run(simulated_session, {}, base=run, from_start=from_start)
+        store = RunData(files, journal)
+        written, _ = store.state.read()
+        state, log, _ = await migrate_state(session.program, store)
+        simulated_session, state, _ = _restrict_state(simulated_session, run, written, state, from_start=from_start)
+        await _simulate(simulated_session, store, journal, state, log, resumed=True)
     return Forecast(calls, len(reused))
-
-
-def _project(session: Session, run: StoredRun, state: State) -> str:
-    """Return the project in which a run started, or the one in which it resumes.
-
-    The latter is returned if it stores the run, or if the project in which the run started is missing.
-    """
-    project = session.options.project
-    return str(project) if run.belongs_to(project) or not Path(state.project).is_dir() else state.project
 
 
 def initial_state(session: Session, inputs: Mapping[str, object]) -> State:
@@ -283,12 +259,19 @@ def initial_state(session: Session, inputs: Mapping[str, object]) -> State:
     values, errors, _ = resolve_inputs(program.workflow.state, {}, {"config": program.config, "inputs": inputs})
     if errors:
         raise SkillrunError(f"the state of `{program.workflow.name}` cannot be set up: {'; '.join(errors)}")
+    environ = session.services.environ
+    if environ.get("CI", "").lower() not in ("", "0", "false"):
+        environment = "ci"
+    elif environ.get("TERM_PROGRAM") in ("vscode", "zed") or environ.get("INSIDE_EMACS"):
+        environment = "editor"
+    else:
+        environment = "terminal"
     return State(
         workflow=program.workflow.name,
         started_at=utc_timestamp(),
         inputs=dict(inputs),
         state=values,
-        environment=environment(session.services.environ),
+        environment=environment,
         files=file_hashes(program),
         budget={**load_budget(program.library), **session.options.budget},
         project=str(session.options.project),
@@ -296,13 +279,6 @@ def initial_state(session: Session, inputs: Mapping[str, object]) -> State:
         share=is_shared(session),
         typed=[field.name for field in path_inputs(program.workflow) if field.name in session.options.explicit_inputs],
     )
-
-
-def environment(environ: Mapping[str, str]) -> str:
-    """Return where the run was started: `ci`, `editor` or `terminal`."""
-    if environ.get("CI", "").lower() not in ("", "0", "false"):
-        return "ci"
-    return "editor" if environ.get("TERM_PROGRAM") in ("vscode", "zed") or environ.get("INSIDE_EMACS") else "terminal"
 
 
 async def _evaluate(
@@ -337,24 +313,16 @@ async def _evaluate(
         with _cancel_on_signal() if session.services.handle_signals else contextlib.nullcontext():
             return await run_workflow(run, resumed=resumed)
     finally:
-        await _record_reused_prompts(run)
+        reused_prompts = [  # which then count as the current prompts of their calls, for example after an undone edit
+            run.journal.record("note", f"{address}{REUSED_SUFFIX}", prompt, {})
+            for address, prompt in run.evaluation.latest_prompts.items()
+            if run.journal.latest_fingerprint(address) not in ("", prompt)
+        ]
+        with contextlib.suppress(JournalUnwritable, LeaseLost):
+            await asyncio.gather(*reused_prompts)
         error = transcript.close()
         if error is not None:
             run.events.drop_listener(transcript.write_event, error)
-
-
-async def _record_reused_prompts(run: Run) -> None:
-    """Journal which calls reuse a prompt that is not their latest, for example after an edit was undone.
-
-    The reused prompt then counts as the current prompt of the call.
-    """
-    notes = [
-        run.journal.record("note", f"{address}{REUSED_SUFFIX}", prompt, {})
-        for address, prompt in run.evaluation.latest_prompts.items()
-        if run.journal.latest_fingerprint(address) not in ("", prompt)
-    ]
-    with contextlib.suppress(JournalUnwritable, LeaseLost):
-        await asyncio.gather(*notes)
 
 
 async def _warn_of_unanswered_call(run: Run, address: str, fingerprint: str) -> None:
@@ -388,7 +356,11 @@ async def _pin(run: Run) -> None:
     """Pin the models that tiers and inputs name. Report where providers run, and warn of an embedded model."""
     session, state = run.session, run.state
     library, workflow = session.program.library, session.program.workflow
-    tiers = _tiers_in_use(session)
+    # A tier whose model has a different provider is pinned only if a role uses it: unused providers are not contacted.
+    read = [source.path for source in library.files.values() if source.path.parent.name == "roles"]
+    wanted = {role.model.casefold() for path in read if (role := library.role(path.stem)) is not None}
+    elsewhere = set(map(str.casefold, session.services.catalogue.elsewhere)) - wanted
+    tiers = [tier for tier in session.services.catalogue.tiers if tier.casefold() not in elsewhere]
     await run.pin_models([*tiers, *referenced_models(library, workflow, state.inputs)])
     for provider, place in session.services.catalogue.provider_locations(state.models.values()).items():
         run.emit(Notice(f"{provider}: {place}"))
@@ -396,19 +368,6 @@ async def _pin(run: Run) -> None:
     used = [*tiers, *referenced_models(library, workflow, typed)]  # a default may be unused in this run
     if any(run.resolve_model(name).provider == "embedded" for name in used):
         run.emit(Notice(EMBEDDED, "warn"))
-
-
-def _tiers_in_use(session: Session) -> list[str]:
-    """Return the tiers to pin.
-
-    A tier whose model has a different provider is pinned only if a role uses the tier, so that unused providers are not
-    contacted.
-    """
-    library = session.program.library
-    read = [source.path for source in library.files.values() if source.path.parent.name == "roles"]
-    wanted = {role.model.casefold() for path in read if (role := library.role(path.stem)) is not None}
-    elsewhere = set(map(str.casefold, session.services.catalogue.elsewhere)) - wanted
-    return [tier for tier in session.services.catalogue.tiers if tier.casefold() not in elsewhere]
 
 
 @contextlib.contextmanager

@@ -31,7 +31,7 @@ from skillrun.runtime.calls.member_request import (
     parse_value,
     salvage_truncated_reply,
 )
-from skillrun.runtime.calls.tools import run_tools, tool_messages
+from skillrun.runtime.calls.tools import run_tools
 from skillrun.runtime.prompts.context import MIN_REPLY_TOKENS, estimate_request_tokens
 from skillrun.runtime.prompts.shared_prefix import render_template
 from skillrun.runtime.prompts.step_records import (
@@ -45,7 +45,7 @@ from skillrun.runtime.run import PhaseRun, Run
 from skillrun.runtime.run_budget import Reservation
 from skillrun.store.journal import JournalUnwritable
 from skillrun.store.kill_points import kill_point
-from skillrun.structured_output.trailing_record import DocumentReply, find_last_block
+from skillrun.structured_output.trailing_record import find_last_block
 from skillrun.types.schemas import quote_value
 
 _STATUS: Final = {"length": "truncated", "refusal": "refused", "other": "error"}
@@ -88,8 +88,7 @@ async def converse(
             return answer("error", reason=_CALLS_TOOLS)
         if reply.calls and request.tools:
             messages.append(Message("assistant", (Block(reply.text),) if reply.text else (), reply.calls))
-            results = await run_tools(phase, member_request, address, messages, reply.calls, reads)
-            messages.extend(tool_messages(member_request, messages, results))
+            messages.extend(await run_tools(phase, member_request, address, messages, reply.calls, reads))
             continue
         history = (*messages, Message("assistant", (Block(reply.text),)))
         if record_request is not None:
@@ -140,12 +139,28 @@ async def _finish_document(
 
     `request` has the messages of the conversation, with the reply.
     """
-    document, member = split_reply(record_request, reply.text), member_request.member
+    document, member, why = split_reply(record_request, reply.text), member_request.member, ""
     if not document.document:
         return MemberReply(member, "empty", reply.text, reason="the reply contains no document")
-    why = ""
     if document.errors:
-        document, why = await _request_record(phase, member_request, record_request, document, request, retry_address)
+        # If the request had no record schema, the record is requested for the first time: nothing is wrong yet.
+        errors = document.errors if member_request.request.record_schema is not None else ()
+        ask = Message("user", (Block(render_record_request(phase.run, record_request, errors)),))
+        messages, schema, tools = (*request.messages, ask), record_request.shape.schema, member_request.tools
+        size = estimate_request_tokens(request.system, messages, schema, tools)
+        room = min(request.max_tokens, member_request.window - size)
+        again = replace(request, messages=messages, schema=schema, record_schema=None, max_tokens=room)
+        try:
+            if room < MIN_REPLY_TOKENS:
+                why = f"the window of {request.model} has no room for another request"
+            else:
+                second = await call_model(phase, retry_address, member, replace(again, answer_now=bool(tools)))
+                if second.stop == "end":
+                    document = merge_second_record(record_request, document, second.text)
+                else:
+                    why = _WHY.get(second.stop, _CALLS_TOOLS)
+        except ModelError as error:
+            why = _failed_result(phase, member_request, error).reason
     return MemberReply(
         member,
         "success",
@@ -156,34 +171,6 @@ async def _finish_document(
         dropped=document.dropped,
         messages=request.messages,
     )
-
-
-async def _request_record(
-    phase: PhaseRun,
-    member_request: MemberRequest,
-    record_request: RecordRequest,
-    document: DocumentReply,
-    request: Request,
-    address: str,
-) -> tuple[DocumentReply, str]:
-    """Request the record alone. Return the document with the record, and the reason if the request failed."""
-    # If the request had no record schema, the record is now requested for the first time, so nothing was wrong with it.
-    errors = document.errors if member_request.request.record_schema is not None else ()
-    ask = Message("user", (Block(render_record_request(phase.run, record_request, errors)),))
-    messages, schema, tools = (*request.messages, ask), record_request.shape.schema, member_request.tools
-    size = estimate_request_tokens(request.system, messages, schema, tools)
-    room = min(request.max_tokens, member_request.window - size)
-    if room < MIN_REPLY_TOKENS:
-        return document, f"the window of {request.model} has no room for another request"
-    request = replace(request, messages=messages, schema=schema, record_schema=None, max_tokens=room)
-    request = replace(request, answer_now=bool(tools))
-    try:
-        reply = await call_model(phase, address, member_request.member, request)
-    except ModelError as error:
-        return document, _failed_result(phase, member_request, error).reason
-    if reply.stop != "end":
-        return document, _WHY.get(reply.stop, _CALLS_TOOLS)
-    return merge_second_record(record_request, document, reply.text), ""
 
 
 def _failed_result(phase: PhaseRun, member_request: MemberRequest, error: ModelError) -> MemberReply:

@@ -12,16 +12,20 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from skillrun import registry
 from skillrun.definitions.verbs import LOOKUP
 from skillrun.events import Notice, ToolUsed
 from skillrun.installation import extra_hint, has_outlines
+from skillrun.library.settings import secret_names
 from skillrun.models.messages import Block, Message, ToolCall, ToolSpec
 from skillrun.replay import TOOL_CALLS, Body, RefusedInDryRun
+from skillrun.repository.confined_folder import ConfinedFolder
+from skillrun.repository.paths import PathRefused
+from skillrun.repository.readable_folder import ReadableFolder, one_line
+from skillrun.repository.repository import Repository, load_tool, tool_spec
 from skillrun.runtime.calls.member_request import LineRange, MemberRequest, lines_from_tool
 from skillrun.runtime.frame import Frame, SeatedMember
 from skillrun.runtime.prompts.context import MIN_REPLY_TOKENS
@@ -31,10 +35,6 @@ from skillrun.syntax.diagnostics import SkillrunError, UsageError, sanitize
 from skillrun.templates.functions import wrap_untrusted_text
 from skillrun.types.schemas import quote_value
 
-if TYPE_CHECKING:
-    from skillrun.repository.readable_folder import ReadableFolder
-    from skillrun.repository.repository import Repository
-
 INTERRUPTED: Final = "error: the run ended during this tool call; it may have taken effect, and is not repeated"
 
 
@@ -42,22 +42,33 @@ async def run_tools(
     phase: PhaseRun,
     member_request: MemberRequest,
     address: str,
-    messages: list[Message],
-    calls: tuple[ToolCall, ...],
+    messages: Sequence[Message],
+    calls: Sequence[ToolCall],
     reads: list[LineRange],
-) -> list[tuple[str, str]]:
-    """Run the tool calls, and return the id and the result of each. The results share the room left in the window."""
-    left = (
-        member_request.room([*messages, *(Message("tool", (Block(wrap_untrusted_text("")),)) for _ in calls)])
-        - MIN_REPLY_TOKENS
-    )
-    results = []
+) -> list[Message]:
+    """Run the tool calls, and return a message with the result of each.
+
+    The results share the room that `messages` leave in the window. If they leave no room for a reply, each is cut to an
+    equal share.
+    """
+
+    def build_messages(texts: Sequence[str]) -> list[Message]:
+        pairs = zip(calls, texts, strict=True)
+        return [Message("tool", (Block(wrap_untrusted_text(text)),), call_id=tool.id) for tool, text in pairs]
+
+    def free_room(results: list[Message]) -> int:
+        return member_request.room([*messages, *results]) - MIN_REPLY_TOKENS
+
+    room = left = free_room(build_messages([""] * len(calls)))
+    texts: list[str] = []
     for number, tool in enumerate(calls):
         share = max(0, left) // max(1, min(len(calls), member_request.calls) - number)
-        text = await _run_tool(phase, member_request, address, number, tool, share, reads)
-        left -= estimate_tokens(text)
-        results.append((tool.id, text))
-    return results
+        texts.append(await _run_tool(phase, member_request, address, number, tool, share, reads))
+        left -= estimate_tokens(texts[-1])
+    results = build_messages(texts)
+    if free_room(results) >= 0:
+        return results
+    return build_messages([clip(text, max(0, room) // len(texts)) for text in texts])
 
 
 async def _run_tool(
@@ -75,11 +86,7 @@ async def _run_tool(
         return f"error: at most {member_request.calls} tool calls run in one turn; this one was not run"
     if tool.name not in offered:
         return f"error: you have no tool {quote_value(tool.name)}; available tools: {', '.join(offered)}"
-    run = phase.run
-    tool_address = f"{address}/{tool.id}"
-
-    from skillrun.repository.repository import load_tool
-
+    run, tool_address = phase.run, f"{address}/{tool.id}"
     effect = TOOL_CALLS if tool.name == LOOKUP else TOOL_CALLS._replace(name=load_tool(tool.name).effect)
     body: Body = {"tool": tool.name, "arguments": tool.arguments}
 
@@ -88,7 +95,8 @@ async def _run_tool(
             text = look_up(phase, tool.arguments, room)
         else:
             try:
-                text = await build_repository(phase).run(tool.name, tool.arguments, room)
+                repository = Repository(lambda: open_repository(run, phase.names["repository"]))
+                text = await repository.run(tool.name, tool.arguments, room)
             except UsageError as error:  # the tool of a package failed
                 run.emit(Notice(f"warning: {error}"))
                 text = f"error: {error.message}"
@@ -106,23 +114,6 @@ async def _run_tool(
     return text
 
 
-def tool_messages(
-    member_request: MemberRequest, messages: list[Message], results: list[tuple[str, str]]
-) -> list[Message]:
-    """Return messages with the tool results. If they leave no room for a reply, cut each result to an equal share."""
-
-    def build_messages(texts: list[str]) -> list[Message]:
-        pairs = zip(results, texts, strict=True)
-        return [Message("tool", (Block(wrap_untrusted_text(text)),), call_id=known) for (known, _), text in pairs]
-
-    texts = [text for _, text in results]
-    whole = build_messages(texts)
-    if member_request.room([*messages, *whole]) >= MIN_REPLY_TOKENS:
-        return whole
-    left = member_request.room([*messages, *build_messages([""] * len(texts))]) - MIN_REPLY_TOKENS
-    return build_messages([clip(text, max(0, left) // len(texts)) for text in texts])
-
-
 TOLD: Final = 4  # withheld names in the notice
 
 
@@ -132,8 +123,6 @@ def member_tools(frame: Frame, seated: SeatedMember) -> tuple[ToolSpec, ...]:
     run, role = frame.run, seated.role
     if not role.tools or not run.resolve_model(seated.member.model or role.model).tools:
         return ()
-    from skillrun.repository.repository import load_tool, tool_spec
-
     texts = tool_descriptions(run)
     packaged = [name for name in role.tools if name not in texts and name not in registry.BUILT_IN["tools"]]
     specs = []
@@ -165,19 +154,8 @@ def _report_once(run: Run, text: str, level: str = "info") -> None:
         run.emit(Notice(text, level))
 
 
-def build_repository(phase: PhaseRun) -> Repository:
-    """Return the repository that the tools read: the folder that the workflow names."""
-    from skillrun.repository.repository import Repository
-
-    return Repository(partial(open_repository, phase.run, phase.names["repository"]))
-
-
 def open_repository(run: Run, folder: str) -> ReadableFolder:
     """Open the folder. Raises SkillrunError if it is missing, outside of the project, or withheld."""
-    from skillrun.repository.confined_folder import ConfinedFolder
-    from skillrun.repository.paths import PathRefused
-    from skillrun.repository.readable_folder import ReadableFolder
-
     try:
         if is_user_path_outside(run, folder):
             return ReadableFolder(ConfinedFolder(project_folder(run) / folder, links=True), withheld_names(run))
@@ -186,7 +164,8 @@ def open_repository(run: Run, folder: str) -> ReadableFolder:
                 raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
             place = project.tree.path / entry.name
             return ReadableFolder(
-                ConfinedFolder(place, links=True, descriptor=os.dup(entry.descriptor)), withheld_names(run)
+                ConfinedFolder(place, links=True, descriptor=os.dup(entry.descriptor)),
+                withheld_names(run),
             )
     except PathRefused as error:
         raise SkillrunError(f"the repository {error.message}", _outside_folder_hint(run)) from None
@@ -224,9 +203,6 @@ def resolve_user_path(run: Run, path: str) -> tuple[Path, str] | None:
 
 def open_project(run: Run) -> ReadableFolder:
     """Open the project folder for reading."""
-    from skillrun.repository.confined_folder import ConfinedFolder
-    from skillrun.repository.readable_folder import ReadableFolder
-
     return ReadableFolder(ConfinedFolder(project_folder(run), links=True), withheld_names(run))
 
 
@@ -243,8 +219,6 @@ def project_relative_path(run: Run, path: str) -> str:
 
 
 def withheld_names(run: Run) -> tuple[str, ...]:
-    from skillrun.library.settings import secret_names
-
     return secret_names(run.program.library)
 
 
@@ -260,8 +234,6 @@ def report_repository(run: Run, folder: str) -> None:
     extra `outline`. Raises SkillrunError if the folder cannot be opened."""
     if not folder or folder in run.evaluation.reported:
         return
-    from skillrun.repository.readable_folder import one_line
-
     with open_repository(run, folder) as repository:
         run.evaluation.reported.add(folder)
         names = [name for name in withheld_names(run) if not name.startswith("!")]
@@ -319,22 +291,17 @@ def lookup_tool(phase: PhaseRun) -> tuple[ToolSpec, ...]:
     dropped = {str(omission["record"].get("id")) for omission in phase.record.prompts.dropped_records}
     if not any(entry.status or entry.id in dropped for entry in recorded_entries(phase)):
         return ()
-    from skillrun.repository.repository import tool_spec
-
     text = tool_descriptions(phase.run).get(LOOKUP)
     return () if text is None else (ToolSpec(**tool_spec(LOOKUP, text, PARAMETERS)),)
 
 
 def recorded_entries(phase: PhaseRun) -> list[RecordedEntry]:
     """Return all records of earlier phases that have an id, oldest first."""
-    summaries = [
-        (str(data["summary"].get("phase", name)), data["summary"]) for name, data in phase.names["phases"].items()
-    ]
     records = [
-        (name, kind, record)
-        for name, summary in summaries
+        (str(data["summary"].get("phase", name)), kind, record)
+        for name, data in phase.names["phases"].items()
         for kind in reversed(KINDS)
-        for record in _records_of_kind(summary, kind)
+        for record in _records_of_kind(data["summary"], kind)
     ]
     settled = {
         question: str(record["id"])
