@@ -57,7 +57,13 @@ def select_calls(calls: RunCalls, selector: CallSelector) -> list[Conversation]:
         at = replace(selector, phase=phase, step="/".join(filter(None, (*steps, selector.step))))
     in_phase = [each for each in calls.conversations if each.phase == at.phase]
     if not in_phase:
-        _raise_unknown_phase(calls, at.phase)
+        with_calls = list(dict.fromkeys(each.phase for each in calls.conversations))
+        if at.phase in calls.phases:
+            reason = f"phases with calls: {', '.join(with_calls)}" if with_calls else "no phase has made a call yet"
+            raise UsageError(f"`{at.phase}` of {calls.name} has made no calls", reason)
+        known = calls.phases or with_calls
+        hint = did_you_mean(at.phase, known) or (allowed_hint(known) if known else "it has made no calls")
+        raise UsageError(f"{calls.name} has no phase `{at.phase}`", hint)
     matches = [each for each in in_phase if _is_at_step(each, at.step) and matches_member(each.member, at.member)]
     if not matches:
         names = list(dict.fromkeys(each.path.partition("/")[2] for each in in_phase))
@@ -73,16 +79,6 @@ def select_calls(calls: RunCalls, selector: CallSelector) -> list[Conversation]:
             f"there is no prompt version {at.version} at `{at}`", f"use a version from 1 (the first) to {most}"
         )
     return chosen
-
-
-def _raise_unknown_phase(calls: RunCalls, phase: str) -> None:
-    with_calls = list(dict.fromkeys(each.phase for each in calls.conversations))
-    if phase in calls.phases:
-        reason = f"phases with calls: {', '.join(with_calls)}" if with_calls else "no phase has made a call yet"
-        raise UsageError(f"`{phase}` of {calls.name} has made no calls", reason)
-    known = calls.phases or with_calls
-    hint = did_you_mean(phase, known) or (allowed_hint(known) if known else "it has made no calls")
-    raise UsageError(f"{calls.name} has no phase `{phase}`", hint)
 
 
 def _is_at_step(conversation: Conversation, step: str) -> bool:

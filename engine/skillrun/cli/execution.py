@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
+
+import click
 
 from skillrun.cli.formatting import count_noun, format_usage, phase_label, status_line
 from skillrun.cli.live import run_view
 from skillrun.cli.loading import LoadedWorkflow, Script, cache_folder, exit_on_errors
-from skillrun.cli.options import call_limits, current_project, select_store
+from skillrun.cli.options import current_project, open_store, require_store_url, select_store
 from skillrun.cli.output import Output, discard_stdout
 from skillrun.cli.preview import estimate_run
 from skillrun.cli.run_request import AnswerOptions, RunRequest
@@ -25,6 +28,7 @@ from skillrun.runtime.listeners import RunContext, close_listeners, observe_gate
 from skillrun.runtime.run import Session
 from skillrun.runtime.session import start_run
 from skillrun.store.frontmatter import format_json_text
+from skillrun.store.local.local_store import LocalStore
 from skillrun.store.outcome import Outcome
 from skillrun.store.run_view import RunView
 from skillrun.store.stored_run import Store, slug_from_request
@@ -34,8 +38,7 @@ from skillrun.syntax.diagnostics import SkillrunError, indent_continuation
 def execute(request: RunRequest, out: Output) -> int:
     """Execute a new run, and return the exit code."""
     loaded, inputs = request.loaded, request.inputs
-    if not check_questions_answerable(request, out):
-        return 1
+    require_answers(request, out)
     first = loaded.program.workflow.first_input
     request_text = format_json_text(str(inputs[first.name])) if first is not None else loaded.program.workflow.name
     runs = select_store(request.runs)
@@ -73,19 +76,6 @@ def execute(request: RunRequest, out: Output) -> int:
     return code
 
 
-@dataclass
-class CallCounter:
-    """Counts the calls that this process has made, and the calls whose replies it has reused from the journal."""
-
-    made: int = 0
-    reused: int = 0
-
-    def on_event(self, event: Event) -> None:
-        if isinstance(event, CallEnded):
-            self.made += not event.replayed
-            self.reused += event.replayed
-
-
 def execute_session(
     loaded: LoadedWorkflow,
     answer_options: AnswerOptions,
@@ -99,12 +89,17 @@ def execute_session(
 ) -> int:
     """Start or resume the run `name` with a live view, print its outcome, and return the exit code."""
     outcomes: list[Outcome] = []
-    calls = CallCounter()
+    calls = Counter(made=0, reused=0)  # calls of this process, and calls whose replies it reuses from the journal
+
+    def count_call(event: Event) -> None:
+        if isinstance(event, CallEnded):
+            calls["reused" if event.replayed else "made"] += 1
 
     async def run_with_view() -> None:
         with run_view(out) as display:
             listeners = open_listeners(RunContext(name, os.environ), display.line)
-            gateway = loaded.open_gateway(script, display.line, call_limits(runs))
+            limits = None if isinstance(runs, LocalStore) else open_store(require_store_url()).slots()
+            gateway = loaded.open_gateway(script, display.line, limits)
             responder = open_responder(**vars(answer_options), prompt_context=display.hold_output)
             try:
                 cache = cache_folder() if script is None else None  # with a script no provider is called
@@ -113,7 +108,7 @@ def execute_session(
                 if isinstance(gateway, ScriptedGateway) and script is not None:
                     session.options.command_flags = script.command_flags
                     session.services.on_replayed = gateway.on_replayed
-                observers = [display.on_event, calls.on_event, *(each.on_event for each in listeners)]
+                observers = [display.on_event, count_call, *(each.on_event for each in listeners)]
                 session.services.listeners = observers
                 session.services.estimate = lambda state: estimate_run(
                     loaded, state.inputs, state.override, state.typed, answer_options.load_prepared_answers
@@ -139,8 +134,8 @@ def execute_session(
     return outcomes[0].exit_code
 
 
-def check_questions_answerable(request: RunRequest, out: Output) -> bool:
-    """Check the prepared answers. If the run is unattended and a question has no answer, print why and return False."""
+def require_answers(request: RunRequest, out: Output) -> None:
+    """Check the prepared answers. If the run is unattended and a question has no answer, print why and exit."""
     program = request.loaded.program
     prepared = request.answer_options.load_prepared_answers()
     exit_on_errors(check_answers(program, prepared), out)
@@ -150,10 +145,10 @@ def check_questions_answerable(request: RunRequest, out: Output) -> bool:
             out.note(reason)
         out.note("error: the workflow asks questions and the run is unattended; nothing was started")
         out.data({"status": "refused", "reasons": reasons})
-    return not reasons
+        raise click.exceptions.Exit(1)
 
 
-def _print_outcome(outcome: Outcome, runs: Store, name: str, out: Output, calls: CallCounter | None) -> None:
+def _print_outcome(outcome: Outcome, runs: Store, name: str, out: Output, calls: Mapping[str, int] | None) -> None:
     """Print the status, the artifacts, the usage and the next command.
 
     If this process resumed the run, `calls` counts its calls. The usage is the total of all processes.
@@ -171,12 +166,11 @@ def _print_outcome(outcome: Outcome, runs: Store, name: str, out: Output, calls:
         out.line(f"  {path}")
     if "usage" in summary:
         if calls is not None:
-            out.line(f"this resume: {count_noun(calls.made, 'call')} made, {calls.reused:,} reused")
+            out.line(f"this resume: {count_noun(calls['made'], 'call')} made, {calls['reused']:,} reused")
         out.line(f"{'in total: ' if calls is not None else ''}{format_usage(summary['usage'])}")
     show = f"`skillrun show {runs.command_argument(name, current_project())}` shows the details"
     if outcome.next_step or not out.quiet:
         out.line(f"next: {indent_continuation(str(outcome.next_step)) or show}")
     outcome_data: dict[str, Any] = {"status": outcome.status, "reason": outcome.reason, "next": str(outcome.next_step)}
-    if calls is not None:
-        outcome_data |= {"made": calls.made, "reused": calls.reused}
+    outcome_data |= calls or {}
     out.data({**summary, **outcome_data, "outputs": dict(outcome.outputs), "exit_code": outcome.exit_code})

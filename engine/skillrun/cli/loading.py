@@ -105,14 +105,22 @@ class LoadedWorkflow:
     project: Path = field(default_factory=current_project)
 
     def build_session(
-        self, gateway: Gateway, responder: Responder, listener: Listener | None = None, cache: Path | None = None
+        self,
+        gateway: Gateway,
+        responder: Responder,
+        listener: Listener | None = None,
+        cache: Path | None = None,
+        **chosen: Any,
     ) -> Session:
-        """Return the session for a run. Without a `cache`, no list of models is requested from a provider."""
+        """Return the session for a run with the RunOptions in `chosen`.
+
+        Without a `cache`, no list of models is requested from a provider.
+        """
         from skillrun.runtime.run import RunOptions, Services, Session
 
         listeners = [listener] if listener is not None else []
         services = Services(self.catalogue, gateway, responder, listeners, os.environ, cache)
-        return Session(self.program, services, RunOptions(self.project))
+        return Session(self.program, services, RunOptions(self.project, **chosen))
 
     def copy_for_thread(self) -> Self:
         """Return a copy with its own lookups, for use in another thread."""

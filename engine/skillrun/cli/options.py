@@ -24,7 +24,6 @@ from skillrun.syntax.diagnostics import UsageError, allowed_hint, did_you_mean
 
 if TYPE_CHECKING:
     from skillrun.definitions.definitions import Workflow
-    from skillrun.models.entries import ConcurrencyLimits
     from skillrun.store.stored_run import SharedStore, Store, StoredRun
     from skillrun.types.fields import Field
 
@@ -232,13 +231,6 @@ def store_url() -> str:
     from skillrun.library.settings import user_store_url
 
     return user_store_url(search_path(current_project()))
-
-
-def call_limits(runs: Store) -> ConcurrencyLimits | None:
-    """Return the limits on calls across all machines, for runs in a store; None for runs in a folder."""
-    from skillrun.store.local.local_store import LocalStore
-
-    return None if isinstance(runs, LocalStore) else open_store(require_store_url()).slots()
 
 
 def locate_run(run: str, runs: Path) -> tuple[Store, str]:

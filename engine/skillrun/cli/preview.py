@@ -27,7 +27,7 @@ from skillrun.questions.answers import DEFAULT, Answer, build_answer, choices_of
 from skillrun.questions.prepared_answers import PreparedAnswers
 from skillrun.questions.responder import QuestionSet
 from skillrun.runtime.phase_record import UsageTotals
-from skillrun.runtime.run import RunOptions, Simulation
+from skillrun.runtime.run import Simulation
 from skillrun.runtime.session import simulate_run
 from skillrun.runtime.summaries import TIER
 from skillrun.scoring.compaction import estimate_tokens
@@ -174,9 +174,10 @@ async def preview_run(
     expected = ExpectedSizes.from_program(loaded.program)
     padding = expected if skips_jumps else ExpectedSizes({}, ReplySize(0))
     gateway = PaddedScriptedGateway(padding, script, price=loaded.catalogue.price)
-    session = loaded.build_session(gateway, responder or AutoResponder(), on_event)
-    simulation = Simulation(expected.by_step, ignore_gotos=skips_jumps)
-    session.options = RunOptions(loaded.project, override, explicit_inputs=typed, simulation=simulation)
+    simulation, responder = Simulation(expected.by_step, ignore_gotos=skips_jumps), responder or AutoResponder()
+    session = loaded.build_session(
+        gateway, responder, on_event, model=override, explicit_inputs=typed, simulation=simulation
+    )
     outcome = await simulate_run(session, inputs, files=MemoryFiles(runs=runs))
     addresses = loaded.catalogue.provider_locations(models.values())
     turns: Counter[str] = Counter()

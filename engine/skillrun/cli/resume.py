@@ -173,9 +173,7 @@ def _report_completed_run(run: StoredRun, state: State, library: Library, name: 
 
 def _preview_session(loaded: LoadedWorkflow, adopt: bool | None) -> Session:
     """Return a session that calls no model."""
-    session = loaded.build_session(ScriptedGateway(), AutoResponder())
-    session.options.adopt = adopt
-    return session
+    return loaded.build_session(ScriptedGateway(), AutoResponder(), adopt=adopt)
 
 
 def _resolve_adopt_option(

@@ -164,21 +164,18 @@ def _join_pairs(values: Mapping[str, Any]) -> str:
 
 def _short_values(values: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return the non-empty values. A long list is shown as its length, a long record as its short fields."""
-    return [(name, _shorten_value(value)) for name, value in values.items() if value not in ("", [], {}, None)]
-
-
-def _shorten_value(value: Any) -> str:
-    text = " ".join(yaml_line(value).split())
-    if len(text) <= MAX_VALUE_LENGTH:
-        return text
-    if isinstance(value, list):
-        return count_noun(len(value), "item")
-    if isinstance(value, dict):
-        return yaml_line(
-            {
-                name: item
-                for name, item in value.items()
-                if item not in ([], {}) and len(yaml_line(item)) < MAX_VALUE_LENGTH // 3
-            }
-        )
-    return f"{text[:MAX_VALUE_LENGTH]}…"
+    shown = []
+    for name, value in values.items():
+        if value in ("", [], {}, None):
+            continue
+        text = " ".join(yaml_line(value).split())
+        if len(text) > MAX_VALUE_LENGTH and isinstance(value, list):
+            text = count_noun(len(value), "item")
+        elif len(text) > MAX_VALUE_LENGTH and isinstance(value, dict):
+            fields = {key: item for key, item in value.items() if item not in ([], {})}
+            short = {key: item for key, item in fields.items() if len(yaml_line(item)) < MAX_VALUE_LENGTH // 3}
+            text = yaml_line(short)
+        elif len(text) > MAX_VALUE_LENGTH:
+            text = f"{text[:MAX_VALUE_LENGTH]}…"
+        shown.append((name, text))
+    return shown

@@ -188,10 +188,8 @@ def _command_help(workflow: Workflow) -> str:
     if first is not None:
         kind = "" if first.item.word == "string" else f" ({first.item.word})"
         parts.insert(1, f"{first.name.upper()}: {first.description}{kind}")
-    return "\n\n".join(_paragraph(part) for part in parts if part.strip())
-
-
-def _paragraph(text: str) -> str:
-    """Return a paragraph of help. The lines of a list are kept; click wraps other text to the terminal's width."""
-    listed = any(line.lstrip().startswith(("- ", "* ", "1.", "|", "```")) for line in text.splitlines())
-    return "\b\n" + text if listed else text.replace("**", "").replace("`", "")
+    paragraphs = []
+    for part in filter(str.strip, parts):  # click wraps text to the terminal's width; the lines of a list are kept
+        is_list = any(line.lstrip().startswith(("- ", "* ", "1.", "|", "```")) for line in part.splitlines())
+        paragraphs.append("\b\n" + part if is_list else part.replace("**", "").replace("`", ""))
+    return "\n\n".join(paragraphs)

@@ -10,7 +10,7 @@ import signal
 import time
 from collections.abc import Awaitable, Callable, Collection, Coroutine
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -176,13 +176,9 @@ class DevSession:
 
     def build_session(self) -> Session:
         job = self.job
-        session = self.loaded.build_session(self.calls, self._open_responder())
-        session.services.on_replayed = self.calls.on_replayed
-        session.services.estimate = lambda state: estimate_run(
-            self.loaded, state.inputs, state.override, state.typed, job.answer_options.load_prepared_answers
-        )
-        options = replace(
-            session.options,
+        session = self.loaded.build_session(
+            self.calls,
+            self._open_responder(),
             model=job.model,
             budget=job.budget,
             explicit_inputs=job.explicit_inputs,
@@ -191,7 +187,11 @@ class DevSession:
             share=job.share,
             command_flags=job.script.command_flags if job.script is not None else {},
         )
-        return replace(session, options=options)
+        session.services.on_replayed = self.calls.on_replayed
+        session.services.estimate = lambda state: estimate_run(
+            self.loaded, state.inputs, state.override, state.typed, job.answer_options.load_prepared_answers
+        )
+        return session
 
     def _open_responder(self) -> InteractiveResponder:
         """Return a responder without a terminal: the user answers with a key or from another terminal."""

@@ -41,28 +41,23 @@ def skill(part: str, folder: Path | None, out: Output) -> int:
     if folder is not None:
         if part:
             raise UsageError("`--to` writes the whole skill", f"remove `{part}`")
-        return _write_skill(folder, files, out)
+        for name, text in files.items():
+            path = folder / name
+            if os.path.lexists(path) and (not path.is_file() or path.read_bytes() != text.encode("utf-8")):
+                reason = "the file was edited, or written by another version"
+                hint = f"{reason}: move {folder / NAME}, then run this command again"
+                raise UsageError(f"{path} already exists with different content", hint)
+        folder.mkdir(parents=True, exist_ok=True)
+        written = write_missing_files(folder, files)
+        out.line(f"wrote {folder / NAME}" if written else f"{folder / NAME} already exists and is up to date")
+        out.data({"name": NAME, "folder": str(folder / NAME), "made": written})
+        return 0
     name = f"{REFERENCES}{part.removesuffix('.md')}.md" if part else MAIN
     if name not in files:
         parts = [each.removeprefix(REFERENCES).removesuffix(".md") for each in files if each.startswith(REFERENCES)]
         raise UsageError(f"the skill has no part `{part}`", suggest(part, parts))
     out.line(files[name].rstrip("\n"))
     out.data({"name": NAME, "file": name, "text": files[name]})
-    return 0
-
-
-def _write_skill(folder: Path, files: dict[str, str], out: Output) -> int:
-    """Write the missing files. If a file exists with different content, raise UsageError and write nothing."""
-    for name, text in files.items():
-        path = folder / name
-        if os.path.lexists(path) and (not path.is_file() or path.read_bytes() != text.encode("utf-8")):
-            reason = "the file was edited, or written by another version"
-            hint = f"{reason}: move {folder / NAME}, then run this command again"
-            raise UsageError(f"{path} already exists with different content", hint)
-    folder.mkdir(parents=True, exist_ok=True)
-    written = write_missing_files(folder, files)
-    out.line(f"wrote {folder / NAME}" if written else f"{folder / NAME} already exists and is up to date")
-    out.data({"name": NAME, "folder": str(folder / NAME), "made": written})
     return 0
 
 

@@ -104,18 +104,11 @@ async def process_run(host: WorkerHost, name: str) -> Outcome | None:
 
         listener = host.listener_for(submitted) if host.listener_for is not None else None
         try:
-            session = workflow.build_session(gateway, person, listener, host.folder)
+            chosen = {"model": request.model, "budget": request.budget, "explicit_inputs": frozenset(request.typed)}
+            session = workflow.build_session(gateway, person, listener, host.folder, **chosen)
             observers = [*session.services.listeners, *(each.on_event for each in listeners)]
-            session = replace(
-                session,
-                services=replace(session.services, listeners=observers, handle_signals=False, estimate=find_estimate),
-                options=replace(
-                    session.options,
-                    model=request.model,
-                    budget=request.budget,
-                    explicit_inputs=frozenset(request.typed),
-                ),
-            )
+            services = replace(session.services, listeners=observers, handle_signals=False, estimate=find_estimate)
+            session = replace(session, services=services)
             return await _start_or_resume(host, session, request, name)
         finally:
             close_listeners(listeners, host.log)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from skillrun.cli import completion, options
-from skillrun.cli.execution import check_questions_answerable
+from skillrun.cli.execution import require_answers
 from skillrun.cli.loading import open_library
 from skillrun.cli.options import current_project, parameter_name
 from skillrun.cli.output import Output
@@ -52,8 +52,7 @@ def submit(workflow: str, arguments: tuple[str, ...]) -> int:
     left_out = {"dry_run": True, "interactive": False, "script": None, "share": False, "trust_project": False}
     chosen = {**values, **left_out, "runs": Path("runs")}
     job = build_run_request(workflow, chosen, out, remote_paths={name: each.path for name, each in commits.items()})
-    if not check_questions_answerable(job, out):
-        return 1
+    require_answers(job, out)
     program = job.loaded.program
     bundle = pack_project(current_project(), secret_names(program.library))
     data = _build_submission(job, commits, bundle.names).to_data()
