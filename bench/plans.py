@@ -25,7 +25,7 @@ from skillrun.events import CallEnded, Event, WentBack
 from skillrun.library.library import Library
 from skillrun.library.roots import Root, package_library
 from skillrun.models.catalogue import Catalogue
-from skillrun.models.gateway import open_gateway
+from skillrun.models.gateway import ModelGateway
 from skillrun.models.messages import NULL_LISTENER, AttemptListener, Gateway, Reply, Request, Usage
 from skillrun.models.scripted import WORDS, ScriptedGateway
 from skillrun.questions.responder import open_responder
@@ -98,7 +98,7 @@ async def plan(mode: str, seed: int, folder: Path, *, embedded: bool) -> dict[st
     if embedded:
         assert catalogue.embedded is not None
         catalogue = replace(catalogue, embedded=replace(catalogue.embedded, seed=seed))
-        gateway = open_gateway(catalogue, {}, Path(platformdirs.user_cache_dir("skillrun")), lambda _line: None)
+        gateway = ModelGateway(catalogue, {}, Path(platformdirs.user_cache_dir("skillrun")), lambda _line: None)
     model = "embedded" if embedded else "scripted:bench"
     events: list[Event] = []
     (folder / "decisions.yaml").write_text(DECISIONS, encoding="utf-8")

@@ -107,7 +107,12 @@ async def record(folder: Path, model: str = "") -> Recording:
             if live is not None:
                 await live.close()
     calls = len({address for address, _ in gateway.calls} | set(gateway.missing))
-    return Recording(outcome, calls, gateway.missing, [] if gateway.missing else gateway.unused_addresses())
+    return Recording(
+        outcome,
+        calls,
+        gateway.missing,
+        [] if gateway.missing else [rule.address for rule in gateway.rules if rule.is_unused],
+    )
 
 
 def copy_sample(target: Path) -> None:

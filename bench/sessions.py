@@ -22,7 +22,7 @@ from skillrun.events import CallEnded, Event
 from skillrun.library.library import Library
 from skillrun.library.roots import Root, package_library
 from skillrun.models.catalogue import Catalogue
-from skillrun.models.gateway import open_gateway
+from skillrun.models.gateway import ModelGateway
 from skillrun.models.messages import NULL_LISTENER, AttemptListener, Gateway, Reply, Request
 from skillrun.models.scripted import Rule, ScriptedGateway
 from skillrun.questions.responder import open_responder
@@ -95,7 +95,7 @@ async def session(kind: str, seed: int, folder: Path, model: Gateway | None = No
     assert catalogue.embedded is not None
     catalogue = replace(catalogue, embedded=replace(catalogue.embedded, seed=seed))
     cache = Path(platformdirs.user_cache_dir("skillrun"))
-    gateway = Mixed(model or open_gateway(catalogue, {}, cache, lambda _line: None))
+    gateway = Mixed(model or ModelGateway(catalogue, {}, cache, lambda _line: None))
     (folder / "answers.yaml").write_text("verdict: let the chair decide\n", encoding="utf-8")
     responder = open_responder(unattended=True, answers=folder / "answers.yaml")
     events: list[Event] = []

@@ -9,7 +9,7 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
-from skillrun.models.gateway import ModelGateway, open_gateway
+from skillrun.models.gateway import ModelGateway
 from skillrun.models.messages import ModelError
 from tests.faults.speaking import KEYS, PROTOCOLS
 from tests.servers.cut import response, serve_cut
@@ -62,7 +62,7 @@ async def _hold(cases: tuple[str, ...]) -> None:
             google={"base_url": f"{url}/v1"},
             local={"kind": "openai", "base_url": f"{url}/v1", "key": ""},
         )
-        gateway = open_gateway(known, KEYS, Path("unused"), ignore_progress)
+        gateway = ModelGateway(known, KEYS, Path("unused"), ignore_progress)
         try:
             for name in dict.fromkeys(case.split()[0] for case in cases):
                 sent = complete_response(name, "length")

@@ -64,7 +64,7 @@ def execute(request: RunRequest, out: Output) -> int:
         outcome = await start_run(session, inputs, runs, name)
         gateway = session.services.gateway
         if isinstance(gateway, ScriptedGateway) and outcome.status == "completed":
-            unused_replies.extend(dict.fromkeys(gateway.unused_addresses()))
+            unused_replies.extend(dict.fromkeys(rule.address for rule in gateway.rules if rule.is_unused))
         return outcome
 
     try:

@@ -187,12 +187,12 @@ class LoadedWorkflow:
         self, script: Script | None, progress: Callable[[str], None], limits: ConcurrencyLimits | None = None
     ) -> Gateway:
         """Return a gateway to the models or to a script's replies. `limits` bounds the calls of several gateways."""
-        from skillrun.models.gateway import open_gateway
+        from skillrun.models.gateway import ModelGateway, ProcessLimits
         from skillrun.models.scripted import ScriptedGateway
 
         if script is not None:
             return ScriptedGateway(script.rules)
-        return open_gateway(self.catalogue, os.environ, cache_folder(), progress, limits)
+        return ModelGateway(self.catalogue, os.environ, cache_folder(), progress, limits or ProcessLimits())
 
 
 def load(

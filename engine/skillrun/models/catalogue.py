@@ -116,15 +116,24 @@ class Catalogue:
         }
 
     def resolve(
-        self, name: str, environ: Mapping[str, str], override: str = "", model_list: model_lists.ModelList | None = None
+        self,
+        name: str,
+        environ: Mapping[str, str],
+        override: str = "",
+        model_list: model_lists.ModelList | None = None,
+        cache: Path | None = None,
     ) -> ResolvedModel:
         """Resolve `name`, which is a tier, an alias, an intent, `provider:model`, or the bare name of a model.
 
-        `override` replaces every tier and alias. `model_list` lists the models of the intent's provider; without a
-        list, an intent resolves to its `fallback`. Raises `SkillrunError` for an unknown name.
+        `override` replaces every tier and alias. `model_list` lists the models of the intent's provider; without it,
+        the list in `cache` is used, if it is less than a day old. Without a list, an intent resolves to its `fallback`.
+        Sends no request. Raises `SkillrunError` for an unknown name.
         """
         target, why = self._resolve_name(name, environ, override)
         if isinstance(target, Intent):
+            listing = self.providers[target.provider]
+            if model_list is None and cache is not None and not listing.blocked_reason:
+                model_list = model_lists.read_cached_list(listing, cache)
             newest = model_list.newest(target.match) if model_list else None
             model = f"{target.provider}:{newest or target.fallback}"
             if model_list is None:
@@ -166,17 +175,6 @@ class Catalogue:
         if isinstance(target, Intent):
             provider = self.providers[target.provider]
             model_list = await model_lists.fetch_model_list(provider, environ.get(provider.key, ""), cache)
-        return self.resolve(name, environ, override, model_list)
-
-    def resolve_from_cache(
-        self, name: str, environ: Mapping[str, str], cache: Path, override: str = ""
-    ) -> ResolvedModel:
-        """Resolve `name` as `resolve` does, using the provider's list if it was cached within the last day. Sends no
-        request."""
-        target, _ = self._resolve_name(name, environ, override)
-        model_list = None
-        if isinstance(target, Intent) and not self.providers[target.provider].blocked_reason:
-            model_list = model_lists.read_cached_list(self.providers[target.provider], cache)
         return self.resolve(name, environ, override, model_list)
 
     def can_resolve_to(self, name: str, model: str, environ: Mapping[str, str], override: str = "") -> bool:

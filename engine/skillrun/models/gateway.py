@@ -44,23 +44,14 @@ class ProcessLimits:
         """Do nothing, because the rejected call itself waits."""
 
 
-def open_gateway(
-    catalogue: Catalogue,
-    environ: Mapping[str, str],
-    cache: Path,
-    progress: Callable[[str], None],
-    slots: ConcurrencyLimits | None = None,
-) -> ModelGateway:
-    """Return a gateway to all providers of the catalogue. Each provider is set up at its first call.
-
-    `progress` shows the user a line about each retry and each slow operation, such as fetching the embedded model's
-    weights. Without `slots`, the limits apply only to the calls of this gateway.
-    """
-    return ModelGateway(catalogue, environ, cache, progress, slots or ProcessLimits())
-
-
 @dataclass
 class ModelGateway:
+    """The gateway to all providers of the catalogue. Each provider is set up at its first call.
+
+    `progress` shows the user a line about each retry and each slow operation, such as fetching the embedded model's
+    weights. By default, `slots` limits only the calls of this gateway.
+    """
+
     catalogue: Catalogue
     environ: Mapping[str, str]
     cache: Path
@@ -85,7 +76,8 @@ class ModelGateway:
         for attempt in count(1):
             try:
                 async with self.slots.slot(provider):
-                    await self._ensure_open(provider, request.model.partition(":")[2], failure)
+                    if provider.name not in self.clients:
+                        await self._ensure_open(provider, request.model.partition(":")[2], failure)
                     await attempts.on_sent(attempt)
                     async with self._limit_attempt(provider, request, attempts, attempt):
                         reply = await self.clients[provider.name].send(request)
@@ -151,21 +143,19 @@ class ModelGateway:
         If another call failed to open the client while this call waited, raise the error of the other call.
         `previous_failure` is the error that was known when this call started.
         """
-        if provider.name in self.clients:
-            return
         async with self._open_lock:
+            if provider.name in self.clients:
+                return
             failure = self._failures.get(provider.name)
             if failure is not None and failure is not previous_failure:
                 raise failure
             try:
-                await self._open_client(provider, name)
+                self.clients[provider.name] = await self._open_client(provider, name)
             except ModelError as error:
                 self._failures[provider.name] = error
                 raise
 
-    async def _open_client(self, provider: ProviderConfig, name: str) -> None:
-        if provider.name in self.clients:
-            return
+    async def _open_client(self, provider: ProviderConfig, name: str) -> ModelClient:
         if provider.blocked_reason:
             message = f"nothing is sent to {provider.name} at {provider.base_url}: {provider.blocked_reason}"
             raise ModelError("auth", message, next_step="Run `skillrun trust` to review what this project requests.")
@@ -184,7 +174,8 @@ class ModelGateway:
         )
         with self._report_extension(provider):
             client = registry.load("providers", provider.kind)(context)
-            self.clients[provider.name] = await client if isawaitable(client) else client
+            opened: ModelClient = await client if isawaitable(client) else client
+        return opened
 
     @contextmanager
     def _report_extension(self, provider: ProviderConfig) -> Iterator[None]:

@@ -276,27 +276,17 @@ Outcomes = Sequence[Reply | ModelError]
 """The outcomes of one call's attempts, oldest first."""
 
 
-class AttemptListener(Protocol):
-    """Receives a notification of every attempt of a call, and can prevent the attempt."""
+class AttemptListener:
+    """Receives a notification of every attempt of a call, and can prevent the attempt. This class ignores them."""
 
     async def on_sent(self, number: int) -> None:
         """Handle an attempt that has a slot and is about to be sent. Raise an error to prevent the attempt."""
-        ...
 
     async def on_failed(self, number: int, error: ModelError) -> None:
         """Handle an attempt that got no reply."""
-        ...
 
 
-class NullAttemptListener:
-    """Ignores all notifications."""
-
-    async def on_sent(self, number: int) -> None: ...
-
-    async def on_failed(self, number: int, error: ModelError) -> None: ...
-
-
-NULL_LISTENER: Final[AttemptListener] = NullAttemptListener()
+NULL_LISTENER: Final = AttemptListener()
 
 
 class Gateway(Protocol):

@@ -383,10 +383,9 @@ def _clamp_usage(reported: RequestUsage, request: Request, reply: Reply, max_tok
     are limited to a multiple of `max_tokens`, because not every provider counts thinking towards `max_tokens`. If a
     value is missing, or is less than a tenth of our estimate, the estimate is used.
     """
-    blocks = [*request.system, *(block for message in request.messages for block in message.blocks)]
     calls = [call.to_dict() for message in request.messages for call in message.calls]
     plain = json.dumps([[vars(tool) for tool in request.tools], request.schema, calls], default=str)
-    request_texts = [*(block.text for block in blocks), plain]
+    request_texts = [*(block.text for block in request.blocks), plain]
     reply_texts = [reply.text, *(json.dumps(call.arguments, default=str) for call in reply.calls)]
     highest = 2 * sum(len(text.encode("utf-8", "replace")) for text in request_texts) + OVERHEAD_TOKENS
     implausible: list[str] = []

@@ -88,9 +88,9 @@ class Rule:
     span: source.Span | None = field(default=None, compare=False)  # its position in a file
 
     @property
-    def is_used(self) -> bool:
-        """Whether the rule has replied to a call."""
-        return bool(self.answered_calls)
+    def is_unused(self) -> bool:
+        """Whether the rule could reply to a call, but has not."""
+        return not self.answered_calls and self.times != 0
 
     def count_call(self, address: str, request: Request) -> None:
         """Count a call to which the rule replies."""
@@ -151,8 +151,7 @@ class ScriptedGateway:
                 text = append_record(text, rule.record)
             elif request.record_schema is not None and find_last_block(text) is None:
                 text = append_record(text, _generate_value(request, request.record_schema))
-        blocks = [*request.system, *(block for message in request.messages for block in message.blocks)]
-        size = sum(_count_tokens(block.text) for block in blocks)
+        size = sum(_count_tokens(block.text) for block in request.blocks)
         usage = Usage(size, _count_tokens(text), min(rule.cached, size))
         stop = rule.stop or ("tool" if rule.calls else "end")
         return Reply(text, rule.calls, usage, stop, request.model, price=self.price(request.model, usage))
@@ -170,10 +169,6 @@ class ScriptedGateway:
             )
             if (rule := next(matching_rules, None)) is not None:
                 rule.count_call(address, request)
-
-    def unused_addresses(self) -> list[str]:
-        """Return the addresses of the unused rules."""
-        return [rule.address for rule in self.rules if not rule.is_used and rule.times != 0]
 
     async def close(self) -> None:
         return None

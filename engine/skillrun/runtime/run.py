@@ -193,10 +193,8 @@ class Run:
         if name not in resolved:
             services, pinned = self.services, self.state.models.get(name, "")
             override = "" if pinned else self.options.model or self.state.override
-            if pinned or services.cache is None:
-                resolved[name] = services.catalogue.resolve(pinned or name, services.environ, override)
-            else:
-                resolved[name] = services.catalogue.resolve_from_cache(name, services.environ, services.cache, override)
+            cache = None if pinned else services.cache
+            resolved[name] = services.catalogue.resolve(pinned or name, services.environ, override, cache=cache)
             if not pinned:
                 self.state.models[name] = resolved[name].model
                 self.outermost.save()

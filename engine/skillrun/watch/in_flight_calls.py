@@ -58,7 +58,7 @@ class CallGate:
 
 
 @dataclass
-class PendingCall:
+class PendingCall(AttemptListener):
     """A call that has passed the gate.
 
     `waiters` counts the tasks that wait for its reply. A call without waiters is an orphan.

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from skillrun.models.gateway import open_gateway
+from skillrun.models.gateway import ModelGateway
 from skillrun.models.messages import NULL_LISTENER, AttemptListener, Reply, Request
 from tests.servers.wire import Wire
 from tests.unit.models.settings import catalogue
@@ -32,7 +32,7 @@ def converse(
         defaults = {"ollama": {"kind": "openai", "key": ""}}.get(provider, {})
         url = wire.url if kind == "anthropic" else f"{wire.url}/v1"
         models = catalogue(retry, **{provider: {**defaults, "base_url": url, **changes}})
-        gateway = open_gateway(
+        gateway = ModelGateway(
             models,
             KEYS if environ is None else environ,
             Path("unused"),

@@ -18,7 +18,7 @@ import pytest
 from skillrun.models import embedded
 from skillrun.models.embedded import EmbeddedClient
 from skillrun.models.entries import ClientContext
-from skillrun.models.gateway import open_gateway
+from skillrun.models.gateway import ModelGateway
 from skillrun.models.messages import Block, Message, ModelError, Request
 from skillrun.models.redaction import Redactor
 from tests.unit.models.settings import catalogue, ignore_progress
@@ -48,7 +48,7 @@ def make_request(words: str, schema: dict[str, Any] | None = None, max_tokens: i
 @pytest.mark.slow
 def test_the_embedded_model_behaves_like_a_provider() -> None:
     async def converse() -> str:
-        gateway = open_gateway(catalogue(), {}, Path(platformdirs.user_cache_dir("skillrun")), ignore_progress)
+        gateway = ModelGateway(catalogue(), {}, Path(platformdirs.user_cache_dir("skillrun")), ignore_progress)
         try:
             text = await gateway.send(make_request("What is a rate limiter? One sentence."), "plan/a")
             assert text.stop == "end"
@@ -86,7 +86,7 @@ def test_the_seed_determines_the_replies() -> None:
         models = catalogue()
         assert models.embedded is not None
         seeded = replace(models, embedded=replace(models.embedded, seed=seed))
-        gateway = open_gateway(seeded, {}, Path(platformdirs.user_cache_dir("skillrun")), ignore_progress)
+        gateway = ModelGateway(seeded, {}, Path(platformdirs.user_cache_dir("skillrun")), ignore_progress)
         try:
             requests = (
                 make_request("Name three risks.", max_tokens=16),
@@ -104,7 +104,7 @@ def test_the_seed_determines_the_replies() -> None:
 @pytest.mark.slow
 def test_an_unfinished_call_does_not_prevent_closing_the_model() -> None:
     async def cancel_and_close() -> None:
-        gateway = open_gateway(catalogue(), {}, Path(platformdirs.user_cache_dir("skillrun")), ignore_progress)
+        gateway = ModelGateway(catalogue(), {}, Path(platformdirs.user_cache_dir("skillrun")), ignore_progress)
         call = asyncio.create_task(gateway.send(make_request("Write a very long story.", max_tokens=1000), "plan/a"))
         await asyncio.sleep(2)
         call.cancel()
@@ -133,7 +133,7 @@ def test_an_unused_server_can_be_closed() -> None:
 @pytest.mark.slow
 def test_the_server_prints_nothing_to_the_terminal(capfd: pytest.CaptureFixture[str]) -> None:
     async def send_and_close() -> None:
-        gateway = open_gateway(catalogue(), {}, Path(platformdirs.user_cache_dir("skillrun")), ignore_progress)
+        gateway = ModelGateway(catalogue(), {}, Path(platformdirs.user_cache_dir("skillrun")), ignore_progress)
         await gateway.send(make_request("Hello.", max_tokens=20), "plan/a")
         await gateway.close()
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from skillrun.models import gateway
-from skillrun.models.gateway import open_gateway
-from skillrun.models.messages import ModelError, NullAttemptListener
+from skillrun.models.gateway import ModelGateway
+from skillrun.models.messages import AttemptListener, ModelError
 from skillrun.models.redaction import Redactor
 from skillrun.syntax.diagnostics import SkillrunError
 from tests.servers import anthropic, openai
@@ -141,7 +141,7 @@ def test_the_retry_time_for_local_servers_is_short() -> None:
     assert gateway.LOCAL_RETRY_SECONDS < 5
 
 
-class AttemptRecorder(NullAttemptListener):
+class AttemptRecorder(AttemptListener):
     """Records every attempt; allows at most `most` attempts."""
 
     def __init__(self, most: int = 100) -> None:
@@ -250,7 +250,7 @@ def test_a_call_that_waits_for_a_retry_releases_its_slot() -> None:
 
 def test_the_scripted_model_is_available_by_name() -> None:
     async def send() -> str:
-        scripted_gateway = open_gateway(catalogue(), {}, Path("unused"), ignore_progress)
+        scripted_gateway = ModelGateway(catalogue(), {}, Path("unused"), ignore_progress)
         reply = await scripted_gateway.send(request("scripted:strong"), "plan/a")
         await scripted_gateway.close()
         return reply.text
@@ -262,7 +262,7 @@ def test_the_scripted_model_is_available_by_name() -> None:
 def test_nothing_is_sent_to_a_blocked_provider(tmp_path: Path) -> None:
     with serve([anthropic.message(anthropic.text("Hello."))]) as wire:
         models = catalogue(anthropic={"base_url": wire.url}).block_providers({"anthropic": "it is not trusted"})
-        blocked_gateway = open_gateway(models, {"ANTHROPIC_API_KEY": KEY}, tmp_path, ignore_progress)
+        blocked_gateway = ModelGateway(models, {"ANTHROPIC_API_KEY": KEY}, tmp_path, ignore_progress)
         with pytest.raises(ModelError, match=r"nothing is sent to anthropic at .*: it is not trusted") as caught:
             asyncio.run(blocked_gateway.send(request(), "a/b"))
     assert wire.asked == []

@@ -112,7 +112,7 @@ async def run_scripted_case(ready: ReadyCase, program: Program, catalogue: Catal
     addresses = list(dict.fromkeys(call.address for call in case_run.calls))
     for rule in gateway.rules:
         span = rule.span or case.span("replies")
-        if not rule.is_used and rule.times != 0:
+        if rule.is_unused:
             hint = suggest(rule.address, addresses) or NO_CALL
             warnings.report(span, "untaken", "no call used this reply", hint, "warning")
         for address, request in rule.answered_calls if rule.data is not None else ():

@@ -80,7 +80,7 @@ class Metrics:
         return on_event
 
 
-class _CountingListener:
+class _CountingListener(AttemptListener):
     def __init__(self, inner: AttemptListener, counter: Counter, model: str) -> None:
         self._inner, self._counter, self._model = inner, counter, model
 

@@ -15,6 +15,7 @@ from skillrun.events import CallEnded, CallStarted
 from skillrun.models.messages import (
     CONFIGURATION_ERRORS,
     FATAL_ERRORS,
+    AttemptListener,
     Block,
     Message,
     ModelError,
@@ -245,7 +246,7 @@ async def call_model(phase: PhaseRun, address: str, member: str, request: Reques
 
 
 @dataclass(frozen=True)
-class AttemptRecorder:
+class AttemptRecorder(AttemptListener):
     """Journals every attempt of a call: a record `sent` before it is sent, and a record `tried` if it fails.
 
     A call is not sent if its key would be refused again. This is assumed if its model has refused a call and has
