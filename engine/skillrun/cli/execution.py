@@ -119,7 +119,7 @@ def execute_session(
                 await gateway.close()
             for answer in responder.prepared.unused_keys():
                 display.line(f"warning: no question used the prepared answer `{answer}`")
-            for line in responder.prepared.late_answers():
+            for line in responder.prepared.late_answers.values():
                 display.line(f"warning: {line}")
 
     try:

@@ -17,7 +17,7 @@ from typing import Any, Final
 from skillrun.definitions.reader import Reader
 from skillrun.definitions.verbs import BREAKER_CHOICES, BREAKER_KEYS, FEATURE_KEYS, Keys
 from skillrun.syntax.diagnostics import Problems, Suggestion, near_miss, suggest
-from skillrun.syntax.source import Mapping, MappingEntry, Node, Sequence, Span, to_plain, walk
+from skillrun.syntax.source import Mapping, MappingEntry, Node, Sequence, Span, entries_of, items_of, to_plain, walk
 
 MODES: Final = "modes"
 FEATURES: Final = "features"  # the key of a mode that lists the features that are on
@@ -70,7 +70,7 @@ def _modes_entries(layer: Mapping, known: Data, sample: Data, problems: Problems
     """Return the modes of a layer, reduced to their valid keys. `sample` has every valid key."""
     node = layer.get(MODES)
     entries = {}
-    for name, entry in node.entries.items() if isinstance(node, Mapping) else ():
+    for name, entry in entries_of(node).items():
         where = f"{MODES}.{name}"
         if name not in known:
             check_entry(known, name, entry, problems, where, is_open=True)
@@ -255,10 +255,10 @@ def check_switches(layer: Mapping, data: dict[str, Any], problems: Problems) -> 
                 problems.report(span, "unknown-feature", f"there is no feature `{need}`", suggest(need, known))
             elif _reaches(known, need, name):
                 problems.report(span, "cycle", f"`{name}` requires itself through `{need}`")
-    for mode, entry in _entries(layer, "modes", Problems()):
-        if isinstance(entry, Mapping):
-            check_breakers(entry, (data["modes"].get(mode) or {}), problems)
-            _report_unknown_items(entry.get("features"), "feature", known, problems)
+    for mode, entry in entries_of(layer.get("modes")).items():
+        if isinstance(entry.value, Mapping):
+            check_breakers(entry.value, (data["modes"].get(mode) or {}), problems)
+            _report_unknown_items(entry.value.get("features"), "feature", known, problems)
 
 
 def check_breakers(layer: Mapping, data: dict[str, Any], problems: Problems) -> None:
@@ -274,11 +274,14 @@ def _read_entries(
 ) -> Iterator[tuple[str, Node, dict[str, Any]]]:
     """Yield the name, the node and the values of each entry of a part. A required key is optional if a weaker layer
     sets it."""
-    for name, entry in _entries(layer, part, problems):
+    node = layer.get(part)
+    if node is not None and not isinstance(node, Mapping) and to_plain(node) is not None:
+        Reader(problems).report_wrong_type(node, f"a mapping of names to {part}")
+    for name, entry in entries_of(node).items():
         below = (data.get(part) or {}).get(name)
         known = below if isinstance(below, dict) else {}
         optional_keys = {key: replace(rule, required=rule.required and key not in known) for key, rule in keys.items()}
-        yield name, entry, Reader(problems).read(entry, optional_keys)
+        yield name, entry.value, Reader(problems).read(entry.value, optional_keys)
 
 
 def _check_question(entry: Mapping, breaker: dict[str, Any], merged: dict[str, Any], problems: Problems) -> None:
@@ -310,12 +313,13 @@ def _check_question(entry: Mapping, breaker: dict[str, Any], merged: dict[str, A
 
 def check_modes(layer: Mapping, modes: Collection[Any], problems: Problems) -> None:
     """Report each mode that a feature of `layer` lists, but that the workflow does not have."""
-    for _, entry in _entries(layer, "features", Problems()):
-        _report_unknown_items(entry.get("modes") if isinstance(entry, Mapping) else None, "mode", modes, problems)
+    for entry in entries_of(layer.get("features")).values():
+        listed = entries_of(entry.value).get("modes")
+        _report_unknown_items(listed.value if listed is not None else None, "mode", modes, problems)
 
 
 def _report_unknown_items(listed: Node | None, what: str, known: Collection[Any], problems: Problems) -> None:
-    for item in listed.items if isinstance(listed, Sequence) else ():
+    for item in items_of(listed):
         name = to_plain(item)
         if name not in known:
             problems.report(item.span, f"unknown-{what}", f"there is no {what} `{name}`", suggest(str(name), known))
@@ -329,14 +333,6 @@ def duplicate_spans(layers: Iterable[Mapping], values: list[Any], member: Any) -
         for node in walk(layer)
         if isinstance(node, Sequence) and to_plain(node) == values
     ]
-
-
-def _entries(layer: Mapping, name: str, problems: Problems) -> Iterator[tuple[str, Node]]:
-    node = layer.get(name)
-    if isinstance(node, Mapping):
-        yield from ((key, entry.value) for key, entry in node.entries.items())
-    elif node is not None and to_plain(node) is not None:
-        Reader(problems).report_wrong_type(node, f"a mapping of names to {name}")
 
 
 def _reaches(features: dict[str, Any], start: str, goal: str) -> bool:

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from skillrun.syntax.diagnostics import Problems, suggest
 from skillrun.syntax.source import Mapping as Layer
-from skillrun.syntax.source import MappingEntry, Node, Scalar, Sequence, to_plain
+from skillrun.syntax.source import Node, Scalar, entries_of, items_of, to_plain
 
 MAX_ALIAS_STEPS: Final = 20  # from a name to its model
 SCRIPTED: Final = "scripted"
@@ -123,25 +123,24 @@ def check_names(layers: Iterable[Layer], data: Mapping[str, Any], problems: Prob
 def _checked_names(layer: Layer, names: ModelNames) -> Iterator[tuple[Node, InvalidName | None]]:
     """Yield each name in a file with its error, or None if it is valid."""
     for part in ("tiers", "aliases"):
-        for name, entry in _entries(layer.get(part)):
+        for name, entry in entries_of(layer.get(part)).items():
             if (written := _text(entry.value)) is not None:
                 yield entry.value, names.check_model(written) or names.check_cycle(name)
-    prefer, elsewhere = layer.get("prefer"), layer.get("elsewhere")
-    for item in prefer.items if isinstance(prefer, Sequence) else ():
+    for item in items_of(layer.get("prefer")):
         yield item, names.check_provider(str(to_plain(item)))
-    for item in elsewhere.items if isinstance(elsewhere, Sequence) else ():
+    for item in items_of(layer.get("elsewhere")):
         name = str(to_plain(item))
         if name.casefold() not in map(str.casefold, names.tiers):
             yield item, InvalidName("unknown-tier", f"there is no tier `{name}`", suggest(name, names.tiers))
-    for _, entry in _entries(layer.get("intents")):
-        for key, inner in _entries(entry.value):
+    for entry in entries_of(layer.get("intents")).values():
+        for key, inner in entries_of(entry.value).items():
             if key == "provider":
                 yield inner.value, names.check_provider(str(to_plain(inner.value)))
-    for name, entry in _entries(layer.get("providers")):
-        for key, inner in _entries(entry.value):
+    for name, entry in entries_of(layer.get("providers")).items():
+        for key, inner in entries_of(entry.value).items():
             if key in ("strong", "fast") and (written := _text(inner.value)):
                 yield inner.value, names.check_model(written) or _check_owner(names, name, written)
-    for name, entry in _entries(layer.get("models")):
+    for name, entry in entries_of(layer.get("models")).items():
         provider, _, model = name.partition(":")
         no_name = InvalidName("name", f"`{name}` has no provider", "write `provider:model`")
         yield entry.key, names.check_provider(provider, scripted=True) if model else no_name
@@ -157,8 +156,3 @@ def _check_owner(names: ModelNames, provider: str, name: str) -> InvalidName | N
 
 def _text(node: Node) -> str | None:
     return node.value if isinstance(node, Scalar) and isinstance(node.value, str) else None
-
-
-def _entries(node: Node | None) -> Iterator[tuple[str, MappingEntry]]:
-    if isinstance(node, Layer):
-        yield from node.entries.items()

@@ -5,7 +5,7 @@ Invalid settings are reported and removed, so that they cannot take effect.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, Final
 
@@ -25,7 +25,7 @@ from skillrun.library.addresses import (
 from skillrun.library.configuration import merge, overlay
 from skillrun.library.roots import PROJECT, USER
 from skillrun.syntax.diagnostics import Problems, suggest
-from skillrun.syntax.source import Mapping, MappingEntry, Node, Scalar, to_plain
+from skillrun.syntax.source import Mapping, MappingEntry, Node, Scalar, entries_of, to_plain
 
 USER_ONLY_KEYS: Final = ("embedded",)  # settings for native code and downloads
 MAX_NAMES: Final = 1_000  # of tiers, aliases or intents per file
@@ -96,8 +96,8 @@ def sanitize_layers(layers: Layers, problems: Problems) -> Layers:
     """
     addresses = user_addresses(layers)
     for _, layer in layers:
-        for _, entry in part_entries(layer, "providers"):
-            fields = entry.value.entries if isinstance(entry.value, Mapping) else {}
+        for entry in entries_of(layer.get("providers")).values():
+            fields = entries_of(entry.value)
             for key, is_valid in (("base_url", _is_address), ("key", _is_variable)):
                 if key in fields and not is_valid(fields[key].value):  # it may be a key or a password
                     span = fields[key].value.span
@@ -109,16 +109,9 @@ def sanitize_layers(layers: Layers, problems: Problems) -> Layers:
 
 def user_addresses(layers: Iterable[tuple[str, Mapping]]) -> frozenset[str]:
     """Return the base URLs in the user's file."""
-    entries = (entry for root, layer in layers if root == USER for _, entry in part_entries(layer, "providers"))
-    written = (entry.value.get("base_url") for entry in entries if isinstance(entry.value, Mapping))
-    return frozenset(str(to_plain(node)) for node in written if node is not None)
-
-
-def part_entries(layer: Mapping, part: str) -> Iterator[tuple[str, MappingEntry]]:
-    """Yield the name and the entry of each item in the section `part` of a layer."""
-    node = layer.get(part)
-    if isinstance(node, Mapping):
-        yield from node.entries.items()
+    providers = (entries_of(layer.get("providers")) for root, layer in layers if root == USER)
+    written = (entries_of(entry.value).get("base_url") for entries in providers for entry in entries.values())
+    return frozenset(str(to_plain(entry.value)) for entry in written if entry is not None)
 
 
 class _Layer(Reader):
@@ -269,7 +262,7 @@ def _check_complete(layers: Layers, kept: Layers, problems: Problems) -> None:
     """Report records that lack required keys. Records with other problems are skipped."""
     for part, keys in TABLES.items():
         written = _merge_records(layers, part)
-        spans = {name: entry.key.span for _, layer in reversed(kept) for name, entry in part_entries(layer, part)}
+        entries = {name: entry for _, layer in reversed(kept) for name, entry in entries_of(layer.get(part)).items()}
         for name, fields in _merge_records(kept, part).items():
             if fields != written[name]:
                 continue
@@ -278,18 +271,18 @@ def _check_complete(layers: Layers, kept: Layers, problems: Problems) -> None:
             lacks = next((key for key in lacking if not (local and key == "base_url")), None)
             if lacks is not None:
                 hint = suggest("", keys[lacks].values, keys[lacks].doc)
-                problems.report(spans[name], "missing-key", f"`{name}` has no `{lacks}`", hint)
+                problems.report(entries[name].key.span, "missing-key", f"`{name}` has no `{lacks}`", hint)
             elif local and (fields.get("base_url") or fields.get("key")):
                 message = f"`{name}` is embedded and cannot have an address or a key"
-                problems.report(spans[name], "address", message)
+                problems.report(entries[name].key.span, "address", message)
 
 
 def _merge_records(layers: Layers, part: str) -> dict[str, dict[str, Any]]:
     """Return the merged records of a table; the strongest layer is first."""
     records: dict[str, dict[str, Any]] = {}
     for _, layer in reversed(layers):
-        for name, entry in part_entries(layer, part):
-            fields = entry.value.entries.items() if isinstance(entry.value, Mapping) else ()
+        for name, entry in entries_of(layer.get(part)).items():
+            fields = entries_of(entry.value).items()
             values = {key: field.value.value for key, field in fields if isinstance(field.value, Scalar)}
             records.setdefault(name, {}).update({key: value for key, value in values.items() if value is not None})
     return records

@@ -15,10 +15,10 @@ from typing import Any, Final
 from skillrun import registry
 from skillrun.library.addresses import AddressError, parse_address
 from skillrun.library.library import Config, Library
-from skillrun.library.models_yaml import merge_models, part_entries, user_addresses
+from skillrun.library.models_yaml import merge_models, user_addresses
 from skillrun.library.roots import PROJECT
 from skillrun.syntax.diagnostics import Problems
-from skillrun.syntax.source import Mapping, Span, to_plain
+from skillrun.syntax.source import Span, entries_of, to_plain
 
 ENDPOINT_KEYS: Final = ("kind", "base_url", "key")  # these decide where a call goes, and with which key
 
@@ -83,31 +83,25 @@ def find_privileged_settings(library: Library) -> tuple[PrivilegedSetting, ...]:
     models, layers = library.config("models"), library.layers("models")
     if models is None or PROJECT not in models.roots:
         return ()
+    project_layer = dict(layers)[PROJECT]
     others = [layer for root, layer in layers if root != PROJECT]
     baseline_endpoints = _endpoints(merge_models(others, Problems()) if others else {})
     settings = []
     for name, endpoint in _endpoints(models.data).items():
         baseline = baseline_endpoints.get(name)
         is_complete = endpoint.kind and endpoint.base_url  # an incomplete endpoint is reported as a problem
-        if is_complete and endpoint != baseline and not (baseline is None and endpoint.is_free):
-            settings += _endpoint_settings(layers, name, endpoint, baseline)
-    return tuple(settings)
-
-
-def _endpoint_settings(
-    layers: Iterable[tuple[str, Mapping]], name: str, endpoint: Endpoint, baseline: Endpoint | None
-) -> list[PrivilegedSetting]:
-    """Return the project's settings that determine the endpoint of a provider."""
-    settings = []
-    for root, layer in layers:
-        for key in ENDPOINT_KEYS if root == PROJECT else ():
+        if not is_complete or endpoint == baseline or (baseline is None and endpoint.is_free):
+            continue
+        wishes = []
+        for key in ENDPOINT_KEYS:
             value: str = getattr(endpoint, key)
-            span = layer.value_span("providers", name, key)
+            span = project_layer.value_span("providers", name, key)
             is_new = baseline is None and (key != "kind" or not endpoint.is_built_in)
             is_changed = baseline is not None and value != getattr(baseline, key)
             if span is not None and (is_new or is_changed):
-                settings.append(PrivilegedSetting(name, f"providers.{name}.{key}", value, span, endpoint, baseline))
-    return sorted(settings, key=lambda wish: wish.span.offset)
+                wishes.append(PrivilegedSetting(name, f"providers.{name}.{key}", value, span, endpoint, baseline))
+        settings += sorted(wishes, key=lambda wish: wish.span.offset)
+    return tuple(settings)
 
 
 def consent_digest(settings: Iterable[PrivilegedSetting]) -> str:
@@ -132,11 +126,11 @@ def origins(models: Config) -> dict[str, Origin]:
     origins: dict[str, Origin] = {}
     values: dict[str, Any] = {}
     for root, layer in reversed(layers):
-        for name, entry in part_entries(layer, "providers"):
-            node = entry.value.get("base_url") if isinstance(entry.value, Mapping) else None
-            url = to_plain(node) if node is not None else None
-            if node is not None and url is not None and url != values.get(name):
-                place = "shipped" if root == "library" else f"{node.span.path}:{node.span.line}"
+        for name in entries_of(layer.get("providers")):
+            entry = layer.entry("providers", name, "base_url")
+            url = to_plain(entry.value) if entry is not None else None
+            if entry is not None and url is not None and url != values.get(name):
+                place = "shipped" if root == "library" else f"{entry.value.span.path}:{entry.value.span.line}"
                 origins[name], values[name] = Origin(place, is_user_address=url in addresses), url
     return origins
 

@@ -41,8 +41,7 @@ def check_engine_settings(library: Library, problems: Problems) -> None:
             _check_project_settings(layer, problems)
     reader, seen = Reader(problems), set[str]()
     for _, layer in reversed(library.layers(SIZES)):
-        steps = layer.get("steps")
-        for name, entry in steps.entries.items() if isinstance(steps, source.Mapping) else ():
+        for name, entry in source.entries_of(layer.get("steps")).items():
             optional = {key: replace(rule, required=False) for key, rule in KEYS.items()}  # a weaker layer sets them
             reader.read(entry.value, optional if name in seen else KEYS)
             seen.add(name)

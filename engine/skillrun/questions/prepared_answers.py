@@ -38,7 +38,7 @@ from skillrun.questions.answers import (
 )
 from skillrun.syntax.diagnostics import Problems, SkillrunError, did_you_mean, render_problem
 from skillrun.syntax.document import as_mapping, read_yaml
-from skillrun.syntax.source import Mapping, MappingEntry, Node, Scalar, Sequence, Span, to_plain
+from skillrun.syntax.source import Mapping, Node, Scalar, Sequence, Span, entries_of, to_plain
 
 KEYS: Final[Keys] = {
     "answer": Key("anything", "a text, a number, or a list of them", required=True),
@@ -65,13 +65,11 @@ class PreparedAnswer(NamedTuple):
 
 
 class PreparedEntry(NamedTuple):
-    """The value of a key. `whole` is the value itself. If it is a list, `items` has its items. `is_plain`: each item is
-    a single value."""
+    """The value of a key. `whole` is the value itself. If it is a list, `items` has its items."""
 
     key: Span
     whole: PreparedAnswer
-    items: tuple[PreparedAnswer, ...] | None
-    is_plain: bool = False
+    items: tuple[PreparedAnswer, ...] | None = None
 
 
 class PreparedAnswers:
@@ -82,7 +80,8 @@ class PreparedAnswers:
         self._entries = entries or {}
         self._use_counts: Counter[str] = Counter()
         self._used_keys: set[str] = set()
-        self._late_answers: dict[str, str] = {}
+        self.late_answers: dict[str, str] = {}
+        """A line for each prepared answer that came too late for its question, keyed by the answer's key."""
 
     def take(self, key: str, question: Question, *, required: bool = False) -> Answer | None:
         """Return the prepared answer to a question that is asked now, or None if the file has no answer left.
@@ -136,14 +135,10 @@ class PreparedAnswers:
                 f"answered with `{_format_answer(record['answer'])}`" if "answer" in record else "left open"
             )
             prepared_text = _format_answer(prepared.answer)
-            self._late_answers[name] = (
+            self.late_answers[name] = (
                 f"`{question.get('id')}` was already {earlier_answer}, "
                 f"so the prepared answer `{prepared_text}` was not used"
             )
-
-    def late_answers(self) -> list[str]:
-        """Return a line for each prepared answer that came too late for its question."""
-        return [*self._late_answers.values()]
 
     def has_unused_answers(self, key: str, questions: Iterable[Question]) -> bool:
         """Whether an unused answer remains for each question."""
@@ -164,19 +159,15 @@ class PreparedAnswers:
     def _count_use(self, name: str) -> None:
         self._used_keys.add(name)
         self._use_counts[name] += 1
-        self._late_answers.pop(name, None)
+        self.late_answers.pop(name, None)
 
     def unused_keys(self) -> list[str]:
         """Return the keys of the answers that no question used."""
         return [name for name in self._entries if name not in self._used_keys]
 
-    def has_answer(self, key: str, question: Question) -> bool:
-        """Whether the file has an answer for the question, in any pass and for any item."""
-        return bool(self._matching_entries(key, question))
-
     def check_question(self, key: str, question: Question, problems: Problems) -> None:
         """Report the prepared answers that are invalid for the question, in any pass and for any item."""
-        for entry in self._matching_entries(key, question):
+        for entry in self.matching_entries(key, question):
             for answer in _answers_per_time(entry, question) or (entry.whole,):
                 try:
                     _validate_prepared_answer(answer, question)
@@ -193,7 +184,7 @@ class PreparedAnswers:
     def _find_key(self, key: str, question: Question) -> str | None:
         return next((name for name in answer_keys(key, question) if name in self._entries), None)
 
-    def _matching_entries(self, key: str, question: Question) -> list[PreparedEntry]:
+    def matching_entries(self, key: str, question: Question) -> list[PreparedEntry]:
         """Return the entries for a question, in any pass and for any item."""
         names = answer_keys(key, question)
         return [written for name, written in self._entries.items() if strip_markers(name) in names]
@@ -237,23 +228,21 @@ def _answers_per_time(entry: PreparedEntry, question: Question) -> tuple[Prepare
     """
     if entry.items is None:
         return (entry.whole,) if question.get("once") else None
-    return None if is_multiple(question) and entry.is_plain else entry.items
+    has_single_values = not any(isinstance(item, dict | list) for item in entry.whole.answer)
+    return None if is_multiple(question) and has_single_values else entry.items
 
 
 def parse_prepared_answers(node: Node, problems: Problems) -> dict[str, PreparedEntry]:
     """Return the entries of a file by key. Invalid values are reported."""
     reader = Reader(problems, literal=True)
-    mapping = as_mapping(node, problems)
-    return {name: _parse_entry(entry, reader) for name, entry in mapping.entries.items()} if mapping is not None else {}
-
-
-def _parse_entry(entry: MappingEntry, reader: Reader) -> PreparedEntry:
-    node = entry.value
-    if not isinstance(node, Sequence):
-        return PreparedEntry(entry.key.span, _parse_answer(node, reader), None)
-    items = tuple(_parse_answer(item, reader) for item in node.items)
-    plain_items = all(isinstance(item, Scalar) for item in node.items)
-    return PreparedEntry(entry.key.span, PreparedAnswer(node.span, to_plain(node)), items, plain_items)
+    answers = {}
+    for name, (key, value) in entries_of(as_mapping(node, problems)).items():
+        if isinstance(value, Sequence):
+            items = tuple(_parse_answer(item, reader) for item in value.items)
+            answers[name] = PreparedEntry(key.span, PreparedAnswer(value.span, to_plain(value)), items)
+        else:
+            answers[name] = PreparedEntry(key.span, _parse_answer(value, reader))
+    return answers
 
 
 def _parse_answer(node: Node, reader: Reader) -> PreparedAnswer:
@@ -292,7 +281,8 @@ def unanswerable_questions(
     for ask in iterate_asks(program, inputs):
         address = strip_markers(ask.address)
         is_answered = not ask.waits_for_files and all(
-            default_of(question) is not None or prepared.has_answer(address, question) for question in questions_of(ask)
+            default_of(question) is not None or prepared.matching_entries(address, question)
+            for question in questions_of(ask)
         )
         if not (ask.has_default or is_answered):
             place = f"{ask.step.span.path}:{ask.step.span.line}: `{address}`"

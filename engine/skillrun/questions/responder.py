@@ -51,19 +51,18 @@ class QuestionSet:
     enough: str = ""
 
 
+@dataclass
 class InteractiveResponder:
-    """Answers one list of questions at a time. Other lists wait, while the run continues."""
+    """Answers one list of questions at a time. Other lists wait, while the run continues.
 
-    def __init__(
-        self, prepared: PreparedAnswers, terminal: Terminal | None, *, attended: bool, waits_in_terminal: bool = False
-    ) -> None:
-        """Create the responder. With `waits_in_terminal`, a question that would pause the run is asked in the terminal
-        instead."""
-        self.prepared = prepared
-        self.terminal = terminal
-        self.attended = attended
-        self.waits_in_terminal = waits_in_terminal
-        self._lock = asyncio.Lock()
+    With `waits_in_terminal`, a question that would pause the run is asked in the terminal instead.
+    """
+
+    prepared: PreparedAnswers
+    terminal: Terminal | None
+    attended: bool
+    waits_in_terminal: bool = False
+    _lock: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
 
     async def ask(self, question_set: QuestionSet, *, interactive: bool = True) -> list[Answer] | None:
         """Return one record for each question. The record of an unanswered question is empty. Return None if the

@@ -49,23 +49,15 @@ class InputState:
     confidence: str = ""
     levels: list[str] = field(default_factory=list)
     is_free_text: bool = False  # the answer is text, not a choice
+    is_optional: bool = False
     text: str = ""
 
-
-class InputHint:
-    """The hint after a free-text question. It is rendered again on each redraw."""
-
-    def __init__(self, typing: InputState, *, optional: bool) -> None:
-        self.typing, self.optional = typing, optional
-
     def __str__(self) -> str:
-        words = ["leave it empty to skip"] if self.optional else []
-        if self.typing.levels:
-            words.append(
-                f"how sure: {make_printable(self.typing.confidence)}"
-                if self.typing.confidence
-                else "Ctrl-T sets how sure"
-            )
+        """Return the hint after a free-text question. It is rendered again on each redraw."""
+        words = ["leave it empty to skip"] if self.is_optional else []
+        if self.levels:
+            level = make_printable(self.confidence)
+            words.append(f"how sure: {level}" if level else "Ctrl-T sets how sure")
         hint = f"\n    ({'; '.join(words)})" if words else ""
         return f"{hint}\n >"  # prompt_toolkit truncates wide lines, except the last one
 
@@ -235,7 +227,8 @@ class Terminal:
         open_ = typing.may_skip or may_skip(question)
         if not choices_of(question):
             typing.levels = levels_of(question)
-            return await self._ask_text(message, typing.draft or likely, typing, optional=default == "" or open_)
+            text = typing.draft or ("" if likely is None else likely)
+            return await self._ask_text(message, text, typing, optional=default == "" or open_)
         titles = [*map(to_one_line, choices_of(question))]
         earlier = typing.previous if isinstance(typing.previous, list) else [typing.previous]
         texts = [answer for answer in earlier if isinstance(answer, str) and answer]
@@ -252,7 +245,10 @@ class Terminal:
             if own_words is not BACK:
                 answers += [own_words] if own_words else []
                 if answers and levels_of(question):
-                    typing.confidence = await self._ask_confidence(levels_of(question), typing.confidence)
+                    levels: Question = {"choices": [*levels_of(question), NO_CONFIDENCE]}
+                    likely_level = typing.confidence or NO_CONFIDENCE
+                    number = await self._ask_choice("How sure are you?", levels, likely_level, InputState())
+                    typing.confidence = [*levels_of(question), ""][number]
                 return answers if is_multiple(question) else answers[0] if answers else ""
 
     async def _ask_own_words(self, typing: InputState) -> Any:
@@ -271,15 +267,8 @@ class Terminal:
         lines = [wrap(line, room, subsequent_indent="  ", break_on_hyphens=False) for line in text.split("\n")]
         return "\n".join("\n".join(parts) for parts in lines)
 
-    async def _ask_confidence(self, levels: list[str], previous: str) -> str:
-        choices = [*levels, NO_CONFIDENCE]
-        number = await self._ask_choice(
-            "How sure are you?", {"choices": choices}, previous or NO_CONFIDENCE, InputState(), may_skip=False
-        )
-        return "" if choices[number] == NO_CONFIDENCE else choices[number]
-
     async def _ask_choice(
-        self, message: str, question: Question, likely: Any, typing: InputState, *, may_skip: bool
+        self, message: str, question: Question, likely: Any, typing: InputState, *, may_skip: bool = False
     ) -> Any:
         """Return the number of the selected choice, a list of numbers, BACK or DONE."""
         import questionary
@@ -327,20 +316,16 @@ class Terminal:
         editor."""
         import questionary
 
-        hint: Any = InputHint(typing, optional=optional)
+        typing.is_free_text, typing.is_optional = True, optional
+        instruction: Any = typing
         prompt = questionary.text(
             message,
-            default=make_printable(likely)
-            if isinstance(likely, str)
-            else ""
-            if likely is None
-            else to_one_line(likely),
-            instruction=hint,
+            default=make_printable(likely) if isinstance(likely, str) else to_one_line(likely),
+            instruction=instruction,
             validate=lambda text: bool(text.strip()) or optional or "an answer is required; Ctrl-C pauses the run",
             validate_while_typing=False,
             **self._streams(),
         )
-        typing.is_free_text = True
         answer = await _run_prompt(prompt, typing)
         return answer if answer is BACK or answer is DONE else str(answer).strip()
 

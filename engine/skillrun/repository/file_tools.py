@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Final
 
 from skillrun.repository.matching import parse_glob
@@ -109,7 +110,7 @@ def read_lines(
     wanted = lines[offset - 1 : None if limit is None else offset - 1 + limit]
     numbered_lines = number_lines(wanted, offset)
     most = MAX_WHOLE_FILE if limit is None else MAX_RANGE
-    kept = budget.with_characters(most).minus(NOTE_RESERVE).take_lines(numbered_lines)
+    kept = replace(budget, characters=most).minus(NOTE_RESERVE).take_lines(numbered_lines)
     if limit is None and len(kept) < len(numbered_lines):
         kept = budget.minus(NOTE_RESERVE).take_lines(numbered_lines)
     if not kept:
@@ -117,7 +118,7 @@ def read_lines(
     last = offset + len(kept) - 1
     if last < len(lines):
         kept.append(f"(lines {offset} to {last} of {len(lines)}; continue with offset {last + 1})")
-        remaining = budget.with_characters(MAX_OUTLINE_BELOW).minus(NOTE_RESERVE).subtract_lines(kept)
+        remaining = replace(budget, characters=MAX_OUTLINE_BELOW).minus(NOTE_RESERVE).subtract_lines(kept)
         below = render_outline_below(path, content, last + 1, folder.deadline, remaining) if limit is None else []
         kept += ["(below:)", *below] if below else []
     return "\n".join(kept)

@@ -18,6 +18,7 @@ from typing import Final, NamedTuple
 from skillrun.repository.confined_folder import ConfinedFolder
 from skillrun.repository.paths import PathRefused
 from skillrun.repository.wildcards import InvalidPattern, NameMatcher, Wildcard, compile_name, compile_wildcard
+from skillrun.syntax.reading import NotAFile, open_file
 
 MAX_RULES: Final = 10_000  # per file
 LONGEST: Final = 4096  # characters of a rule
@@ -263,15 +264,12 @@ def _read_content(path: Path) -> bytes | None:
     try:
         if not stat.S_ISREG(path.stat().st_mode):
             return None
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except (FileNotFoundError, NotADirectoryError, ValueError):
+        with open_file(path) as file:
+            content = file.read(LARGEST + 1)
+    except (FileNotFoundError, NotADirectoryError, NotAFile, ValueError):
         return None
     except OSError as error:
         raise UnreadableRules(f"`{path.name}`: {error.strerror}") from None
-    with os.fdopen(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            return None
-        content = file.read(LARGEST + 1)
     if len(content) > LARGEST:
         raise UnreadableRules(f"`{path.name}` is larger than {LARGEST:,} bytes")
     return content

@@ -47,10 +47,6 @@ class OutputBudget:
     characters: int = MAX_RESULT
     tokens: float = math.inf
 
-    def with_characters(self, characters: int) -> OutputBudget:
-        """Return a budget with this number of characters and an unchanged number of tokens."""
-        return OutputBudget(characters, self.tokens)
-
     def minus(self, characters: int) -> OutputBudget:
         """Return a budget reduced by this number of characters."""
         return OutputBudget(max(0, self.characters - characters), max(0, self.tokens - characters // 3))

@@ -185,6 +185,16 @@ class Mapping(NamedTuple):
 Node = Scalar | Sequence | Mapping
 
 
+def entries_of(node: Node | None) -> dict[str, MappingEntry]:
+    """Return the entries of a mapping. Other values have none."""
+    return node.entries if isinstance(node, Mapping) else {}
+
+
+def items_of(node: Node | None) -> tuple[Node, ...]:
+    """Return the items of a list. Other values have none."""
+    return node.items if isinstance(node, Sequence) else ()
+
+
 class Section(NamedTuple):
     """A heading `## name` and the text under it, without trailing blank lines."""
 

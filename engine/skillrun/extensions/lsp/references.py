@@ -15,7 +15,7 @@ from skillrun.extensions.lsp.symbol_index import SymbolIndex, TextRange, map_off
 from skillrun.extensions.testing.cases import CaseFile, case_files
 from skillrun.library.symbols import Symbol, SymbolReference
 from skillrun.syntax.diagnostics import Problems
-from skillrun.syntax.source import Mapping, Node, Scalar, Sequence, Source
+from skillrun.syntax.source import Mapping, Node, Scalar, Source, entries_of, items_of
 from skillrun.types.types import identifier
 
 FILE_KINDS: Final = ("role", "protocol", "workflow", "file", "skill", "config")
@@ -125,7 +125,7 @@ def _declarations(front: Mapping, library_path: str) -> Iterator[SymbolReference
     else:
         for kind, part in (("input", "inputs"), ("state", "state"), ("output", "outputs"), ("phase", "phases")):
             yield from _keys(front.get(part), kind, library_path)
-    for seat in _items(front.get("seats")):
+    for seat in items_of(front.get("seats")):
         yield from _reference(seat, "seat", library_path, str(getattr(seat, "value", "")))
     yield from _steps(front.get("steps"), library_path)
 
@@ -141,17 +141,13 @@ def _reference(
 
 
 def _keys(node: Node | None, kind: str, library_path: str, *, identifiers: bool = True) -> Iterator[SymbolReference]:
-    for key, entry in node.entries.items() if isinstance(node, Mapping) else ():
+    for key, entry in entries_of(node).items():
         name = _NOTATION.sub("", key)
         yield from _reference(entry.key, kind, library_path, identifier(name) if identifiers else name, len(name))
 
 
-def _items(node: Node | None) -> tuple[Node, ...]:
-    return node.items if isinstance(node, Sequence) else ()
-
-
 def _config_keys(node: Node, library_path: str, path: tuple[str, ...]) -> Iterator[SymbolReference]:
-    for key, entry in node.entries.items() if isinstance(node, Mapping) else ():
+    for key, entry in entries_of(node).items():
         inner = (*path, identifier(key))
         yield from _reference(entry.key, "key", library_path, ".".join(inner))
         yield from _config_keys(entry.value, library_path, inner)
@@ -171,13 +167,13 @@ def _steps(node: Node | None, library_path: str) -> Iterator[SymbolReference]:
             yield from _reference(node.get(part), "artifact", library_path)
         for part in ("repeat", "steps", "otherwise"):
             yield from _steps(node.get(part), library_path)
-    for step in _items(node):
+    for step in items_of(node):
         yield from _steps(step, library_path)
 
 
 def _fields(node: Node | None, library_path: str, path: str) -> Iterator[SymbolReference]:
     """Yield the fields of a shape. The name of each symbol is the field's path in expressions."""
-    for key, entry in node.entries.items() if isinstance(node, Mapping) else ():
+    for key, entry in entries_of(node).items():
         written, _, form = key.partition("(")
         name = written.removesuffix("?")
         inner = f"{path}.{identifier(name)}"
@@ -205,13 +201,13 @@ def _references_in_case(index: SymbolIndex, file: CaseFile) -> Iterator[SymbolRe
     expect = document.frontmatter.get("expect")
     if not isinstance(expect, Mapping):
         return
-    for item in _items(expect.get("path")):
+    for item in items_of(expect.get("path")):
         yield from _reference(item, "phase", library_path)
     for part in ("outputs", "flags"):
         yield from _keys(expect.get(part), "phase", library_path)
     outputs = expect.get("outputs")
     skills = {use.name: use.skill for use in index.phase_uses(library_path)}
-    for name, entry in outputs.entries.items() if isinstance(outputs, Mapping) else ():
+    for name, entry in entries_of(outputs).items():
         if name in skills:
             yield from _keys(entry.value, "output", f"skills/{skills[name]}.md")
 
@@ -257,9 +253,9 @@ def _address_references(index: SymbolIndex, name: str, front: Mapping) -> Iterat
 
 def _address_nodes(front: Mapping) -> Iterator[Node | None]:
     """Yield the addresses and address patterns in the replies, prompts and calls of a case."""
-    for item in _items(front.get("replies")):
+    for item in items_of(front.get("replies")):
         yield item.get("address") if isinstance(item, Mapping) else None
     expect = front.get("expect")
     for part in ("prompts", "calls"):
         several = expect.get(part) if isinstance(expect, Mapping) else None
-        yield from (entry.key for entry in several.entries.values()) if isinstance(several, Mapping) else ()
+        yield from (entry.key for entry in entries_of(several).values())

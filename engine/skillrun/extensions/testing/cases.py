@@ -220,7 +220,7 @@ class CaseReader(Reader):
 
     def read_expectations(self, node: Node) -> Iterator[Expectation]:
         self.read(node, EXPECT_KEYS)
-        for name, entry in node.entries.items() if isinstance(node, source.Mapping) else ():
+        for name, entry in source.entries_of(node).items():
             value = entry.value
             match name:
                 case "outcome":
@@ -269,7 +269,7 @@ class CaseReader(Reader):
     def read_text_expectations(self, kind: str, subject: str, node: Node, keys: Keys) -> Iterator[Expectation]:
         """Yield the expectations about a text. A key with a list yields one expectation per item."""
         values = self.read(node, keys)
-        for name, entry in node.entries.items() if isinstance(node, source.Mapping) else ():
+        for name, entry in source.entries_of(node).items():
             if name not in values:
                 continue
             if name in ("equals", "at_most"):
