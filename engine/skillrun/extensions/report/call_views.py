@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from skillrun.cli.call_view import prompt_parts, status_text
@@ -14,8 +14,8 @@ from skillrun.cli.differences import text_difference
 from skillrun.definitions.definitions import strip_markers
 from skillrun.extensions.report.report_data import ReportDocument
 from skillrun.extensions.report.run_pairs import CallPair, pair_versions
-from skillrun.models.messages import Request, Usage
-from skillrun.store.run_view import PER_ROUND_SUFFIX, Conversation, ConversationTurn, RunCalls, ToolUse
+from skillrun.models.messages import Request
+from skillrun.store.run_view import PER_ROUND_SUFFIX, Conversation, ConversationTurn, RunCalls
 from skillrun.structured_output.values import parse_reply
 
 COLOURS: Final = 8
@@ -27,50 +27,17 @@ _MARKS: Final = str.maketrans({"#": " ", "*": "", "`": "", "|": " "})  # markdow
 
 
 @dataclass(frozen=True)
-class PartView:
-    """A part of a prompt, or a tool result: its text, or the anchor where the page already shows the text."""
-
-    title: str
-    tokens: int
-    text: str
-    anchor: str
-    left_out: Sequence[str] = ()
-
-
-@dataclass(frozen=True)
-class ToolView:
-    name: str
-    arguments: Mapping[str, Any]
-    result: PartView | None
-
-
-@dataclass(frozen=True)
 class TurnView:
     """A turn. Its reply is in `text` or, if structured, in `value`.
 
-    If the reply begins with the text of a document of the run, `document` names the document.
+    If the reply begins with the text of a document of the run, `document` names the document, and `text` is the rest.
     """
 
-    number: int
+    turn: ConversationTurn
     status: str
-    asks_again: str
-    tried: Sequence[str]
-    tools: Sequence[ToolView]
-    text: str
-    value: Any
-    document: str
-    is_answered: bool
-    times: int
-    seconds: float
-
-
-@dataclass(frozen=True)
-class ChangeView:
-    """How a prompt part or reply changed: the lines of the difference, or the anchor where the page shows them."""
-
-    title: str
-    lines: Sequence[str]
-    anchor: str
+    text: str = ""
+    value: Any = None
+    document: str = ""
 
 
 @dataclass(frozen=True)
@@ -79,27 +46,39 @@ class CallView:
 
     anchor: str
     conversation: Conversation
-    member: str
     note: str
     """The numbers of the attempt and the prompt, if there were several."""
     colour: int
     letters: str
-    status: str
-    is_answered: bool
-    usage: Usage
-    price: float | None
-    seconds: float
-    glance: str
-    is_open: bool
-    parts: Sequence[PartView]
+    parts: Sequence[Mapping[str, Any]]
     turns: Sequence[TurnView]
     dropped: str
-    changes: Sequence[ChangeView]
-    """How the prompt and the reply changed since the previous prompt at this address."""
+    changes: Sequence[tuple[str, Sequence[str]]]
+    """How the prompt and the reply changed since the previous prompt at this address, as (title, difference)."""
 
     @property
-    def prompt_tokens(self) -> int:
-        return sum(part.tokens for part in self.parts)
+    def member(self) -> str:
+        return self.conversation.member
+
+    @property
+    def seconds(self) -> float:
+        return sum(turn.reply.seconds for turn in self.conversation.turns if turn.reply is not None)
+
+    @property
+    def glance(self) -> str:
+        """The beginning of the last reply on one line. A structured reply is shown without its empty fields."""
+        reply, value = self.conversation.last.reply, self.turns[-1].value
+        text = reply.text if reply is not None else ""
+        if isinstance(value, dict):
+            fields = ((name, item) for name, item in value.items() if item not in ([], {}, "", None))
+            text = " · ".join(f"{name}: {_summarize_value(item)}" for name, item in fields)
+        line = " ".join(text[: 4 * MAX_PREVIEW_CHARS].translate(_MARKS).split())
+        return line if len(line) <= MAX_PREVIEW_CHARS else f"{line[: MAX_PREVIEW_CHARS - 1]}…"
+
+    @property
+    def is_open(self) -> bool:
+        reply = self.conversation.last.reply
+        return reply is not None and len(reply.text) <= MAX_UNFOLDED_CHARS and len(self.turns) == 1
 
 
 @dataclass(frozen=True)
@@ -130,14 +109,15 @@ class ReportCalls:
         self._changes = {id(pair.after): list(_changes(pair)) for pair in _pairs(calls.conversations)}
         for changes in self._changes.values():
             for title, lines in changes:
-                self.shared.count_difference(f"{title}, what changed", lines)
+                self.shared.count(f"{title}, what changed", "\n".join(lines), is_difference=True)
         rounds = Counter((each.path, each.attempt, each.round) for each in calls.conversations)
         self._multi_version_keys = {key for key, number in rounds.items() if number > 1}
-        for each in calls.conversations:
-            self.shared.count((part["part"], part["text"]) for part in prompt_parts(each.first.request))
-            self.shared.count((use.call.name, use.result) for turn in each.turns for use in turn.tools if use.result)
         for number, each in enumerate(calls.conversations, 1):
+            for part in prompt_parts(each.first.request):
+                self.shared.count(part["part"], part["text"])
             for turn in each.turns:
+                for use in turn.tools:
+                    self.shared.count(use.call.name, use.result or "")
                 if turn.reply is not None:
                     self.shared.set_anchor(f"call-{number}", turn.reply.text)
         self.views = [self._build_call_view(number, each) for number, each in enumerate(calls.conversations, 1)]
@@ -157,12 +137,6 @@ class ReportCalls:
     def colour_of(self, member: str) -> int:
         return self._colours.setdefault(member, len(self._colours) % COLOURS)
 
-    def letters_of(self, member: str) -> str:
-        """Return two letters that stand for a member. Members share letters only if all combinations are used."""
-        if member not in self._letters:
-            self._letters[member] = _choose_letters(member, set(self._letters.values()))
-        return self._letters[member]
-
     def steps(self, phase: str, number: int) -> list[StepView]:
         """Return the steps of a phase that made calls in a round, in the order in which they started."""
         steps: dict[str, dict[str, list[CallView]]] = {}
@@ -170,88 +144,40 @@ class ReportCalls:
             each = view.conversation
             if each.phase == phase and each.round == number:
                 first, *inner = [PER_ROUND_SUFFIX.sub("", segment) for segment in each.steps] or [""]
-                steps.setdefault(_format_address(first), {}).setdefault(_format_address("/".join(inner)), []).append(
-                    view
-                )
+                turns = steps.setdefault(_format_address(first), {})
+                turns.setdefault(_format_address("/".join(inner)), []).append(view)
         return [StepView(name, list(turns.items())) for name, turns in steps.items()]
 
     def _build_call_view(self, number: int, conversation: Conversation) -> CallView:
-        turns = [self._turn(turn) for turn in conversation.turns]
-        last = conversation.last
-        text = last.reply.text if last.reply is not None else ""
+        member = conversation.member
+        if member not in self._letters:
+            self._letters[member] = _choose_letters(member, set(self._letters.values()))
+        note = f"attempt {conversation.attempt}" if conversation.attempt > 1 else ""
+        if (conversation.path, conversation.attempt, conversation.round) in self._multi_version_keys:
+            note += f"{', ' if note else ''}prompt {conversation.version} of {conversation.versions}"
         return CallView(
             f"call-{number}",
             conversation,
-            conversation.member,
-            self._note(conversation),
-            self.colour_of(conversation.member),
-            self.letters_of(conversation.member),
-            status_text(last, is_held=self._calls.is_held),
-            last.reply is not None,
-            conversation.usage,
-            conversation.price,
-            sum(turn.seconds for turn in turns),
-            _preview(text, turns[-1].value),
-            last.reply is not None and len(text) <= MAX_UNFOLDED_CHARS and len(turns) == 1,
-            [self._part(part) for part in prompt_parts(conversation.first.request) if part["text"]],
-            turns,
+            note,
+            self.colour_of(member),
+            self._letters[member],
+            [part for part in prompt_parts(conversation.first.request) if part["text"]],
+            [self._turn(turn) for turn in conversation.turns],
             self._calls.dropped_text(conversation),
-            [self._change(*each) for each in self._changes.get(id(conversation), ())],
+            self._changes.get(id(conversation), ()),
         )
-
-    def _note(self, conversation: Conversation) -> str:
-        attempt = f"attempt {conversation.attempt}" if conversation.attempt > 1 else ""
-        key = (conversation.path, conversation.attempt, conversation.round)
-        version = f"prompt {conversation.version} of {conversation.versions}" if key in self._multi_version_keys else ""
-        return ", ".join(filter(None, (attempt, version)))
-
-    def _change(self, title: str, lines: Sequence[str]) -> ChangeView:
-        anchor = self.shared.anchor_of("\n".join(lines))
-        return ChangeView(title, [] if anchor else lines, anchor)
-
-    def _part(self, part: Mapping[str, Any]) -> PartView:
-        anchor = self.shared.anchor_of(part["text"])
-        return PartView(part["part"], part["tokens"], "" if anchor else part["text"], anchor, part["left_out"])
 
     def _turn(self, turn: ConversationTurn) -> TurnView:
-        reply, text, value, document = turn.reply, "", None, ""
-        if reply is not None:
-            text = reply.text
-            if turn.request.schema is not None:
-                value = parse_reply(text, turn.request.schema)[0]
-            else:
-                document, text = self._split_document(text)
-        return TurnView(
-            turn.number,
-            status_text(turn, is_held=self._calls.is_held),
-            turn.asks_again,
-            turn.tried,
-            [self._tool(use) for use in turn.tools],
-            text,
-            value,
-            document,
-            reply is not None,
-            turn.times,
-            reply.seconds if reply is not None else 0.0,
-        )
-
-    def _split_document(self, text: str) -> tuple[str, str]:
-        """Return the name of the document that a reply begins with, and the rest of the reply.
-
-        The page links to the document instead of repeating the text.
-        """
-        for content, name in self._documents.items():
+        status = status_text(turn, is_held=self._calls.is_held)
+        if turn.reply is None:
+            return TurnView(turn, status)
+        text = turn.reply.text
+        if turn.request.schema is not None:
+            return TurnView(turn, status, text, parse_reply(text, turn.request.schema)[0])
+        for content, name in self._documents.items():  # the page links to the document instead of repeating the text
             if text.strip().startswith(content):
-                return name, text.strip()[len(content) :].strip()
-        return "", text
-
-    def _tool(self, use: ToolUse) -> ToolView:
-        if use.result is None:
-            return ToolView(use.call.name, use.call.arguments, None)
-        anchor = self.shared.anchor_of(use.result)
-        return ToolView(
-            use.call.name, use.call.arguments, PartView(use.call.name, 0, "" if anchor else use.result, anchor)
-        )
+                return TurnView(turn, status, text.strip()[len(content) :].strip(), None, name)
+        return TurnView(turn, status, text)
 
 
 def _pairs(conversations: Sequence[Conversation]) -> Iterator[CallPair]:
@@ -288,15 +214,6 @@ def _format_address(address: str) -> str:
     return address.replace("#", ", pass ").replace("~", ": ").replace("/", " › ")
 
 
-def _preview(text: str, value: Any) -> str:
-    """Return the beginning of a reply on one line. A structured reply is shown without its empty fields."""
-    if isinstance(value, dict):
-        short = [f"{name}: {_summarize_value(item)}" for name, item in value.items() if item not in ([], {}, "", None)]
-        text = " · ".join(short)
-    line = " ".join(text[: 4 * MAX_PREVIEW_CHARS].translate(_MARKS).split())
-    return line if len(line) <= MAX_PREVIEW_CHARS else f"{line[: MAX_PREVIEW_CHARS - 1]}…"
-
-
 def _summarize_value(item: Any) -> str:
     if isinstance(item, list):
         return f"{len(item)} ({_summarize_value(item[0])})" if item and isinstance(item[0], str) else str(len(item))
@@ -324,26 +241,21 @@ class SharedText(NamedTuple):
     is_difference: bool
 
 
-@dataclass
 class SharedTexts:
     """The texts of a page and their anchors. `set_anchor` registers texts that have another place on the page."""
 
-    _uses: Counter[str] = field(default_factory=Counter)
-    _titles: dict[str, str] = field(default_factory=dict)
-    _anchors: dict[str, str] = field(default_factory=dict)
-    _differences: set[str] = field(default_factory=set)
+    def __init__(self) -> None:
+        self._uses: Counter[str] = Counter()
+        self._titles: dict[str, str] = {}
+        self._anchors: dict[str, str] = {}
+        self._differences: set[str] = set()
 
-    def count(self, texts: Iterable[tuple[str, str]]) -> None:
-        """Count one use of each text, and keep its title. Must be called before `anchor_of`."""
-        for title, text in texts:
-            self._uses[text] += 1
-            self._titles.setdefault(text, title)
-
-    def count_difference(self, title: str, lines: Sequence[str]) -> None:
-        """Count one use of a difference."""
-        text = "\n".join(lines)
-        self.count([(title, text)])
-        self._differences.add(text)
+    def count(self, title: str, text: str, *, is_difference: bool = False) -> None:
+        """Count one use of a text, and keep its first title. Must be called before `anchor_of`."""
+        self._uses[text] += 1
+        self._titles.setdefault(text, title)
+        if is_difference:
+            self._differences.add(text)
 
     def set_anchor(self, anchor: str, text: str) -> None:
         """Register that the page shows a text at this anchor."""
@@ -361,9 +273,9 @@ class SharedTexts:
 
     def list_texts(self) -> list[SharedText]:
         """Return the texts of the section "Shared texts", the most used first."""
-        texts = [text for text in self._titles if self.anchor_of(text).startswith("text-")]
-        shared_texts = [
-            SharedText(self._anchors[text], self._titles[text], text, self._uses[text], text in self._differences)
-            for text in texts
+        texts = [
+            SharedText(self.anchor_of(text), title, text, self._uses[text], text in self._differences)
+            for text, title in self._titles.items()
+            if self.anchor_of(text).startswith("text-")
         ]
-        return sorted(shared_texts, key=lambda shared: -shared.uses)
+        return sorted(texts, key=lambda shared: -shared.uses)
