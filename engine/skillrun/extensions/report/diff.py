@@ -299,7 +299,7 @@ def _pair_data(pair: CallPair) -> dict[str, Any]:
             "output": used_out,
             "price": price,
         }
-    fields = pair.reply_fields if not pair.is_unmatched else None
+    fields = pair.reply_fields
     return {
         "path": pair.either.path,
         "attempt": pair.either.attempt,
@@ -308,8 +308,8 @@ def _pair_data(pair: CallPair) -> dict[str, Any]:
         "prompt": pair.prompt,
         "tools": pair.tools,
         "reply": pair.reply,
-        "prompt_difference": pair.prompt_difference if not pair.is_unmatched else [],
-        "tools_difference": pair.tools_difference if not pair.is_unmatched else [],
-        "reply_difference": pair.reply_difference if not pair.is_unmatched else [],
+        "prompt_difference": pair.prompt_difference,
+        "tools_difference": pair.tools_difference,
+        "reply_difference": pair.reply_difference,
         "reply_fields": [field._asdict() for field in fields] if fields is not None else None,
     }

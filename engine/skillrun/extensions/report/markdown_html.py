@@ -25,10 +25,11 @@ _EXTERNAL_URL: Final = re.compile(r"(https?://|mailto:)[^\s]+", re.IGNORECASE)
 Env = MutableMapping[str, Any]
 
 
-class _Markdown(MarkdownIt):
-    """A CommonMark renderer with tables and strikethrough.
+class MarkdownRenderer(MarkdownIt):
+    """Renders the texts of a report: CommonMark with tables and strikethrough.
 
-    A link can lead to an http, https or mailto address, to a heading, or to a document of the report.
+    A link can lead to an http, https or mailto address, to a heading, or to a document of the report. `anchors` maps
+    the names of documents to their anchors on the page.
     """
 
     def __init__(self, anchors: Mapping[str, str]) -> None:
@@ -40,20 +41,10 @@ class _Markdown(MarkdownIt):
 
     def validateLink(self, url: str) -> bool:  # noqa: N802 (the library's name)
         """Whether `url` becomes a link. Other addresses stay text."""
-        return _EXTERNAL_URL.fullmatch(url) is not None or url.startswith("#") or self._document(url) is not None
+        return _EXTERNAL_URL.fullmatch(url) is not None or url.startswith("#") or self._document_anchor(url) is not None
 
-    def anchor(self, url: str) -> str | None:
-        return self._document(url)
-
-    def _document(self, url: str) -> str | None:
+    def _document_anchor(self, url: str) -> str | None:
         return self.anchors.get(unquote(url).removeprefix("./").partition("#")[0])
-
-
-class MarkdownRenderer:
-    """Renders the texts of a report. `anchors` maps the names of documents to their anchors on the page."""
-
-    def __init__(self, anchors: Mapping[str, str]) -> None:
-        self._markdown = _Markdown(anchors)
 
     def render_document(self, text: str, level: int, anchor: str) -> Markup:
         """Render a document.
@@ -72,28 +63,20 @@ class MarkdownRenderer:
         text = make_printable(text)
         if len(text) > MAX_MARKDOWN_CHARS:
             return escape(text)
-        html: str = self._markdown.renderInline(text, self._env({}))
+        html: str = self.renderInline(text, {"anchor": self._document_anchor})
         return Markup(html)  # noqa: S704 (made by a renderer that lets no HTML through)
 
     def _render(self, text: str, env: Env) -> Markup:
         text = make_printable(text)
         if len(text) > MAX_MARKDOWN_CHARS:
             return Markup("<pre>{}</pre>").format(text)
-        env = self._env(env)
-        tokens = self._markdown.parse(text, env)
-        env["headings"] = _heading_anchors(tokens, env["place"]) if "place" in env else {}
-        html: str = self._markdown.renderer.render(tokens, self._markdown.options, env)
+        env["anchor"] = self._document_anchor
+        tokens = self.parse(text, env)
+        if "place" in env:
+            titles = (_slugify(after.content) for before, after in pairwise(tokens) if before.type == "heading_open")
+            env["headings"] = {title: f"{env['place']}-{title}" for title in titles if title}
+        html: str = self.renderer.render(tokens, self.options, env)
         return Markup(html)  # noqa: S704 (made by a renderer that lets no HTML through)
-
-    def _env(self, env: Env) -> Env:
-        return {**env, "anchor": self._markdown.anchor}
-
-
-def _heading_anchors(tokens: Sequence[Token], anchor: str) -> dict[str, str]:
-    """Return the anchors of a document's headings, keyed by the names that links in the document use."""
-    texts = [after.content for before, after in pairwise(tokens) if before.type == "heading_open"]
-    names = dict.fromkeys(_slugify(text) for text in texts)
-    return {name: f"{anchor}-{name}" for name in names if name}
 
 
 def _slugify(text: str) -> str:
@@ -101,29 +84,22 @@ def _slugify(text: str) -> str:
     return re.sub(r"[^\w -]", "", text.lower()).strip().replace(" ", "-")
 
 
-def _heading_tag(tokens: Sequence[Token], index: int, env: Env) -> str:
-    """Return the tag of a heading.
+def _heading_open(_self: RendererHTML, tokens: Sequence[Token], index: int, _options: OptionsDict, env: Env) -> str:
+    """Return the opening tag of a heading.
 
     In a document, a heading is at most one level below the previous heading. In a reply, it is a styled paragraph.
     """
-    wanted = int(tokens[index].tag[1])
     if "level" not in env:
-        return "p"
-    level = min(env["level"] + wanted, env["last"] + 1, LOWEST)
-    return f"h{level}"
-
-
-def _heading_open(_self: RendererHTML, tokens: Sequence[Token], index: int, _options: OptionsDict, env: Env) -> str:
-    tag = _heading_tag(tokens, index, env)
+        env.setdefault("open", []).append("p")
+        return f'<p class="heading {tokens[index].tag}">'
+    env["last"] = min(env["level"] + int(tokens[index].tag[1]), env["last"] + 1, LOWEST)
+    tag = f"h{env['last']}"
     env.setdefault("open", []).append(tag)
-    if tag != "p":
-        env["last"] = int(tag[1])
-        place = env["headings"].get(name := _slugify(tokens[index + 1].content))
-        if place is None or name in env.setdefault("named", set()):
-            return f"<{tag}>"
-        env["named"].add(name)
-        return f'<{tag} id="{escapeHtml(place)}">'
-    return f'<p class="heading {tokens[index].tag}">'
+    name = _slugify(tokens[index + 1].content)
+    if name not in env["headings"] or name in env.setdefault("named", set()):
+        return f"<{tag}>"
+    env["named"].add(name)
+    return f'<{tag} id="{escapeHtml(env["headings"][name])}">'
 
 
 def _heading_close(_self: RendererHTML, _tokens: Sequence[Token], _index: int, _options: OptionsDict, env: Env) -> str:

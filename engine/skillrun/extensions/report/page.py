@@ -136,7 +136,7 @@ def _environment(prose: MarkdownRenderer) -> Environment:
         "money": format_price,
         "duration": format_duration,
         "number": lambda number: f"{number:,}",
-        "value": _number,
+        "value": lambda number: f"{number:,.2f}".rstrip("0").rstrip("."),
         "counted": count_noun,
         "yaml": _as_yaml,
         "percent": lambda number: f"{number:.2f}%",
@@ -194,10 +194,6 @@ def _total_usage(data: ReportData, phases: Sequence[PhaseView]) -> Mapping[str, 
         for each in phases
     ]
     return sum(every, UsageTotals()).to_dict()
-
-
-def _number(value: float) -> str:
-    return f"{value:,.2f}".rstrip("0").rstrip(".")
 
 
 def _answer_source(answer: Mapping[str, Any]) -> str:

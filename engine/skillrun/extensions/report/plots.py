@@ -5,7 +5,7 @@ Positions and widths are in per cent of the chart's width.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
@@ -15,6 +15,7 @@ from skillrun.store.run_history import CallSpan
 
 MIN_BAR_WIDTH: Final = 0.6  # per cent
 PAUSE_WIDTH: Final = 2.0  # per cent
+MAX_PAUSES_WIDTH: Final = 80.0  # per cent, for all pauses together
 MIN_PAUSE_SECONDS: Final = 30.0  # shorter gaps between calls are drawn to scale
 MIN_PAUSE_SHARE: Final = 0.1  # share of the busy time; gaps with a smaller share are drawn to scale
 CONVERGENCE_FIELDS: Final = ("score", "ratio", "stability", "level")
@@ -76,24 +77,13 @@ def build_timeline_chart(spans: Sequence[CallSpan], now: float) -> TimelineChart
     """
     if not spans:
         return None
-    busy_periods: list[list[float]] = []
-    for span in spans:
-        end = max(span.end if span.end is not None else now, span.start)
-        if busy_periods and span.start <= busy_periods[-1][1]:
-            busy_periods[-1][1] = max(busy_periods[-1][1], end)
-        else:
-            busy_periods.append([span.start, end])
-    busy_seconds = sum(end - start for start, end in busy_periods) or 1e-3
-    least = max(MIN_PAUSE_SECONDS, MIN_PAUSE_SHARE * busy_seconds)
-    periods = [busy_periods[0]]
-    for start, end in busy_periods[1:]:
-        if start - periods[-1][1] < least:
-            periods[-1][1] = end
-        else:
-            periods.append([start, end])
+    calls = ((span.start, max(span.end if span.end is not None else now, span.start)) for span in spans)
+    busy_periods = _merge_periods(calls, 0.0)
+    busy_seconds = sum(end - start for start, end in busy_periods)
+    periods = _merge_periods(busy_periods, max(MIN_PAUSE_SECONDS, MIN_PAUSE_SHARE * busy_seconds))
     total = sum(end - start for start, end in periods) or 1e-3
-    scale = (100 - PAUSE_WIDTH * (len(periods) - 1)) / total if PAUSE_WIDTH * (len(periods) - 1) < 80 else 20 / total
-    gap = PAUSE_WIDTH if PAUSE_WIDTH * (len(periods) - 1) < 80 else 80 / (len(periods) - 1)
+    gap = min(PAUSE_WIDTH, MAX_PAUSES_WIDTH / max(1, len(periods) - 1))
+    scale = (100 - gap * (len(periods) - 1)) / total
 
     def to_percent(moment: float) -> float:
         at = 0.0
@@ -105,6 +95,17 @@ def build_timeline_chart(spans: Sequence[CallSpan], now: float) -> TimelineChart
 
     pauses = [(to_percent(end) + gap / 2, after[0] - end) for (_, end), after in pairwise(periods)]
     return TimelineChart(_rows(spans, now, to_percent), pauses, total)
+
+
+def _merge_periods(periods: Iterable[tuple[float, float]], least: float) -> list[tuple[float, float]]:
+    """Return the periods, ordered by start, after merging those with less than `least` seconds between them."""
+    merged: list[tuple[float, float]] = []
+    for start, end in periods:
+        if merged and start - merged[-1][1] < least:
+            merged[-1] = (merged[-1][0], max(merged[-1][1], end))
+        else:
+            merged.append((start, end))
+    return merged
 
 
 def _rows(spans: Iterable[CallSpan], now: float, to_percent: Callable[[float], float]) -> list[TimelineRow]:
@@ -206,7 +207,10 @@ def build_scale_cards(steps: Iterable[StepView]) -> list[ScaleCard]:
     for step in steps:
         for turn, calls in step.turns:
             scales = []
-            for field, (low, high) in _collect_bounds(calls).items():
+            bounds: dict[str, tuple[float, float]] = {}
+            for call in calls:
+                bounds |= _iter_bounds(call.conversation.first.request.schema)
+            for field, (low, high) in bounds.items():
                 values = [(call, _number(call, field)) for call in calls]
                 entries = [
                     (call.member, value, call.colour, call.anchor) for call, value in values if value is not None
@@ -218,16 +222,8 @@ def build_scale_cards(steps: Iterable[StepView]) -> list[ScaleCard]:
     return cards
 
 
-def _collect_bounds(calls: Iterable[CallView]) -> dict[str, tuple[float, float]]:
-    fields: dict[str, tuple[float, float]] = {}
-    for call in calls:
-        schema = call.conversation.first.request.schema
-        fields |= dict(_iter_bounds(schema)) if isinstance(schema, dict) else {}
-    return fields
-
-
-def _iter_bounds(schema: Mapping[str, Any], path: str = "") -> Iterable[tuple[str, tuple[float, float]]]:
-    properties = schema.get("properties")
+def _iter_bounds(schema: Any, path: str = "") -> Iterator[tuple[str, tuple[float, float]]]:
+    properties = schema.get("properties") if isinstance(schema, dict) else None
     for name, field in properties.items() if isinstance(properties, dict) else ():
         if not isinstance(field, dict):
             continue

@@ -6,7 +6,7 @@ The report shows all readable parts; `doubts` lists the unreadable ones.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -34,19 +34,17 @@ def list_deliverables(workflow: Workflow, inputs: Mapping[str, Any], artifacts: 
     """
     names = {name: f"{_MARK}{name}" for name in artifacts}
     phases = {name.replace("-", "_"): {"artifacts": names} for name in workflow.phases}
-    return list(dict.fromkeys(_outputs(workflow, {"phases": phases, "inputs": dict(inputs)})))
-
-
-def _outputs(workflow: Workflow, names: Mapping[str, Any]) -> Iterator[str]:
+    deliverables: dict[str, None] = {}
     for value in workflow.outputs.values():
         if value.template is None or not value.template.mentions_any("phases"):
             continue
         try:
-            text = value.template.render(names)
+            text = value.template.render({"phases": phases, "inputs": dict(inputs)})
         except RenderError:  # the output depends on other data of the run
             continue
         if isinstance(text, str) and text.startswith(_MARK):
-            yield text.removeprefix(_MARK)
+            deliverables[text.removeprefix(_MARK)] = None
+    return list(deliverables)
 
 
 MAX_DOCUMENT_CHARS: Final = 1_000_000  # longer documents are cut
@@ -129,7 +127,11 @@ def collect_report_data(run: StoredRun) -> ReportData:
         calls = RunCalls(summary["run"], phases=[phase["phase"] for phase in summary["phases"]])
     can_read_lease = OWNER_ONLY not in summary.get("journal", "")  # only the owner can read the lease of a private run
     is_held = summary["status"] == "running" or (can_read_lease and run.lease.is_held())
-    documents = _documents(view, summary, _deliverable_names(summary))
+    library, workflow_name = open_library(), summary["workflow"]
+    deliverables: list[str] = []
+    if workflow_name in library.names("workflows") and (workflow := library.workflow(workflow_name)) is not None:
+        deliverables = list_deliverables(workflow, summary["inputs"], summary["artifacts"])
+    documents = _documents(view, summary, deliverables)
     is_shared = run.state().share
     data = ReportData(summary, calls, view.history, documents, is_held, is_shared, [*doubts, *calls.notes])
     sections, failures = _registered_sections(data)
@@ -149,17 +151,6 @@ def _registered_sections(data: ReportData) -> tuple[list[ReportSection], list[st
         except SkillrunError as error:
             failures.append(error.message)
     return sections, failures
-
-
-def _deliverable_names(summary: Record) -> list[str]:
-    """Return the names of the documents that the current workflow file declares as outputs.
-
-    Empty if the workflow file is missing.
-    """
-    library = open_library()
-    name = summary["workflow"]
-    workflow = library.workflow(name) if name in library.names("workflows") else None
-    return list_deliverables(workflow, summary["inputs"], summary["artifacts"]) if workflow is not None else []
 
 
 def _documents(view: RunView, summary: Record, deliverables: Sequence[str]) -> list[ReportDocument]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
@@ -50,23 +50,23 @@ class CallPair:
     @property
     def tools(self) -> str:
         """`same` or `differs`, for the tool calls and their results; empty if there are no tool calls."""
-        if not self.is_unmatched and not (_tool_text(self.before) or _tool_text(self.after)):
-            return ""
-        return self._difference_label(bool(self.tools_difference))
+        has_tools = any(_tool_text(each) for each in (self.before, self.after) if each is not None)
+        return self._difference_label(bool(self.tools_difference)) if has_tools else ""
 
     @property
     def reply(self) -> str:
-        return self._difference_label(_outcome(self.before) != _outcome(self.after))
+        return self._difference_label(
+            len({_outcome(each) for each in (self.before, self.after) if each is not None}) > 1
+        )
 
     def _difference_label(self, differs: bool) -> str:
         return "" if self.is_unmatched else DIFFERS if differs else SAME
 
     @cached_property
     def prompt_difference(self) -> list[str]:
-        before, after = _prompt_text(self.before), _prompt_text(self.after)
-        lines = after.splitlines()
+        lines = _prompt_text(self.after).splitlines() if self.after is not None else []
         annotated = []
-        for line in text_difference(before, after):
+        for line in self._difference(_prompt_text):
             hunk = _HUNK.fullmatch(line)
             shown = lines[: int(hunk[1]) + 1] if hunk is not None else ()
             parts = [part[1] for each in shown if (part := _PART.fullmatch(each))]
@@ -75,7 +75,7 @@ class CallPair:
 
     @cached_property
     def tools_difference(self) -> list[str]:
-        return text_difference(_tool_text(self.before), _tool_text(self.after))
+        return self._difference(_tool_text)
 
     @cached_property
     def reply_fields(self) -> list[FieldDifference] | None:
@@ -90,16 +90,20 @@ class CallPair:
 
     @cached_property
     def reply_difference(self) -> list[str]:
-        return text_difference(_outcome(self.before), _outcome(self.after))
+        return self._difference(_outcome)
+
+    def _difference(self, format_call: Callable[[Conversation], str]) -> list[str]:
+        """Return the difference between the texts of both calls; empty for an unmatched call."""
+        if self.before is None or self.after is None:
+            return []
+        return text_difference(format_call(self.before), format_call(self.after))
 
 
-def _prompt_text(conversation: Conversation | None) -> str:
+def _prompt_text(conversation: Conversation) -> str:
     """Return the first prompt as text, with the names of its parts, the model, the tools and the schema.
 
     Later prompts of the conversation follow from replies and tool results.
     """
-    if conversation is None:
-        return ""
     request = conversation.first.request
     lines = [f"model: {request.model}", f"maximum reply tokens: {request.max_tokens}"]
     for title, blocks in titled_blocks(request):
@@ -111,9 +115,9 @@ def _prompt_text(conversation: Conversation | None) -> str:
     return "\n".join(lines)
 
 
-def _tool_text(conversation: Conversation | None) -> str:
+def _tool_text(conversation: Conversation) -> str:
     lines = []
-    for turn in conversation.turns if conversation is not None else ():
+    for turn in conversation.turns:
         lines += [f"correction request: {turn.asks_again}"] if turn.asks_again else []
         for use in turn.tools:
             arguments = json.dumps(use.call.arguments, ensure_ascii=False)
@@ -121,10 +125,8 @@ def _tool_text(conversation: Conversation | None) -> str:
     return "\n".join(lines)
 
 
-def _outcome(conversation: Conversation | None) -> str:
+def _outcome(conversation: Conversation) -> str:
     """Return the reply, or the reason why the call has no reply."""
-    if conversation is None:
-        return ""
     last = conversation.last
     return last.reply.text if last.reply is not None else f"({last.status}{': ' if last.failed else ''}{last.failed})"
 
