@@ -84,6 +84,8 @@ class CommandGroup(click.Group):
         self, ctx: click.Context, name: str, rest: list[str]
     ) -> tuple[str, click.Command, list[str]]:
         """Return the command whose completions apply. Runs and workflows are completed without importing a command."""
+        if rest and name in self.entries and (place := self.entries[name].for_workflow):
+            return rest[0], registry.import_object(place)(rest[0]), rest[1:]
         if not rest and name in self.entries and (first := self.entries[name].completes):
             from skillrun.cli.completion import FirstArgument
 
@@ -150,13 +152,6 @@ class Skillrun(CommandGroup):
             )
             name = new_name
         return name, command, args[1:]
-
-    def resolve_for_completion(
-        self, ctx: click.Context, name: str, rest: list[str]
-    ) -> tuple[str, click.Command, list[str]]:
-        if rest and name in COMMANDS and (place := COMMANDS[name].for_workflow):
-            return rest[0], registry.import_object(place)(rest[0]), rest[1:]
-        return super().resolve_for_completion(ctx, name, rest)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 (click's signature)
         installed: dict[str, str] = {}

@@ -52,10 +52,8 @@ def init(folder: Path, out: Output) -> int:
         del files[HOOK]
     written = write_missing_files(folder, files)
     untouched = [name for name in files if name not in written]
-    for name in written:
-        out.line(f"created     {folder / name}")
-    for name in untouched:
-        out.line(f"kept        {folder / name}")
+    out.lines(f"created     {folder / name}" for name in written)
+    out.lines(f"kept        {folder / name}" for name in untouched)
     if not example:
         out.line("left out    the example: the project has workflows")
     if top is not None:
@@ -89,15 +87,11 @@ def new(kind: str, name: str, out: Output) -> int:
             )
         for root in search_path(project):
             if (root.path / path).is_file():  # the file would override it
-                hint = (
-                    "choose another name"
-                    if root.name == "user"
-                    else f"`skillrun eject {path}` makes a copy for you to edit"
-                )
+                copy = f"`skillrun eject {path}` makes a copy for you to edit"
+                hint = "choose another name" if root.name == "user" else copy
                 raise UsageError(f"the {kind} `{name}` already exists: {root.label}{path}", hint)
     write_missing_files(project, files)
-    for path in files:
-        out.line(f"created  {relative_to_cwd(project / path)}")
+    out.lines(f"created  {relative_to_cwd(project / path)}" for path in files)
     area, _, own_name = name.rpartition("/")
     use = {
         "workflow": f'skillrun {name} "…" --model scripted:default',

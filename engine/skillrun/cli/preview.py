@@ -122,25 +122,16 @@ class PaddedScriptedGateway(ScriptedGateway):
 
 @dataclass(frozen=True)
 class RunPreview:
-    """The expected usage of a run; `phases` and `total` include the expected tool turns."""
+    """The expected usage of a run, with its expected tool turns."""
 
     outcome: Outcome
     phases: Mapping[str, UsageTotals]
-    total: UsageTotals
-    averages: Mapping[str, Mapping[str, Any]]
-    """The number of items of each `each` step in the dry run, and their average usage. Keyed by the step's path."""
     tool_turns: Mapping[str, int]
     """Expected tool turns, keyed by phase."""
-    steps: int
-    """Number of steps that call a model."""
-    measured_steps: int
-    """Number of steps that call a model and have measured reply sizes."""
-    summary_calls: int
-    """Number of calls that summarise a phase for later phases."""
     requests: list[tuple[str, Request]]
-    models: Mapping[str, str]
-    provider_addresses: Mapping[str, str]
-    """The address of each provider that `models` use."""
+    data: Mapping[str, Any]
+    """The preview as JSON data. `each` is keyed by the path of an `each` step, `measured` counts the steps whose reply
+    sizes are measured, and `summaries` the calls that summarise a phase for later phases."""
 
 
 async def preview_run(
@@ -179,7 +170,6 @@ async def preview_run(
         gateway, responder, on_event, model=override, explicit_inputs=typed, simulation=simulation
     )
     outcome = await simulate_run(session, inputs, files=MemoryFiles(runs=runs))
-    addresses = loaded.catalogue.provider_locations(models.values())
     turns: Counter[str] = Counter()
     for address, request in gateway.calls:
         if request.tools and address in phase_by_address:
@@ -189,13 +179,21 @@ async def preview_run(
             phases[phase_by_address[address]] += more
             calls.append((address, more))
     steps = set(map(step_address, phase_by_address))
-    measured_count = len(steps & expected.by_step.keys())
-    averages = _average_by_each(calls)
-    total = sum(phases.values(), UsageTotals())
-    summaries = sum(address.rpartition("/")[0].endswith(SUMMARY_SUFFIX) for address in phase_by_address)
-    return RunPreview(
-        outcome, phases, total, averages, turns, len(steps), measured_count, summaries, gateway.calls, models, addresses
-    )
+    data = {
+        "dry_run": True,
+        "status": outcome.status,
+        "reason": outcome.reason,
+        "models": models,
+        "addresses": loaded.catalogue.provider_locations(models.values()),
+        "phases": {name: spent.to_dict() for name, spent in phases.items()},
+        "each": _average_by_each(calls),
+        "turns": sum(turns.values()),
+        "steps": len(steps),
+        "measured": len(steps & expected.by_step.keys()),
+        "summaries": sum(address.rpartition("/")[0].endswith(SUMMARY_SUFFIX) for address in phase_by_address),
+        "total": sum(phases.values(), UsageTotals()).to_dict(),
+    }
+    return RunPreview(outcome, phases, turns, gateway.calls, data)
 
 
 def _average_by_each(calls: Iterable[tuple[str, UsageTotals]]) -> dict[str, dict[str, Any]]:
@@ -261,9 +259,9 @@ def _estimate_data(preview: RunPreview) -> dict[str, Any] | None:
         return None
     turns = preview.tool_turns
     phases = {name: _usage_data(spent, turns[name]) for name, spent in preview.phases.items() if spent.calls}
-    totals = _usage_data(preview.total, sum(turns.values()))
-    totals |= {"steps": preview.steps, "measured": preview.measured_steps, "phases": phases}
-    return {**totals, "each": preview.averages} if preview.averages else totals
+    totals = _usage_data(sum(preview.phases.values(), UsageTotals()), preview.data["turns"])
+    totals |= {"steps": preview.data["steps"], "measured": preview.data["measured"], "phases": phases}
+    return {**totals, "each": preview.data["each"]} if preview.data["each"] else totals
 
 
 def _usage_data(spent: UsageTotals, turns: int) -> dict[str, Any]:
@@ -273,45 +271,28 @@ def _usage_data(spent: UsageTotals, turns: int) -> dict[str, Any]:
 
 def print_preview(preview: RunPreview, out: Output) -> int:
     """Print the expected usage; return 1 if the dry run failed, otherwise 0."""
-    outcome, total = preview.outcome, preview.total
-    rows = []
-    for name, spent in [*preview.phases.items(), ("total", total)]:
+    outcome, data, rows = preview.outcome, preview.data, []
+    for name, spent in [*preview.phases.items(), ("total", sum(preview.phases.values(), UsageTotals()))]:
         numbers = (spent.calls, spent.usage.input, spent.usage.output)
         rows.append([name, *(f"{number:,}" for number in numbers), format_price(spent.price) if spent.calls else ""])
-    out.line(f"models: {format_pairs(preview.models)}")
-    for name, place in preview.provider_addresses.items():
-        out.line(f"{name}: {place}")
+    out.line(f"models: {format_pairs(data['models'])}")
+    out.lines(f"{name}: {place}" for name, place in data["addresses"].items())
     out.lines(format_table(["phase", "calls", "tokens in", "tokens out", "price"], rows, right=(1, 2, 3, 4)))
-    for place, each in preview.averages.items():
+    for place, each in data["each"].items():
         usage_text = f"{each['calls']:g} calls, {each['tokens']:,} tokens, {format_price(each['price'])}"
         out.line(
             f"for each of {count_noun(each['items'], 'item')} in `{place}` "
             f"(the number may differ in a real run): about {usage_text}"
         )
-    turns = sum(preview.tool_turns.values())
-    if preview.summary_calls:
-        verb = "summarises" if preview.summary_calls == 1 else "summarise"
-        out.line(f"{preview.summary_calls} of the calls {verb} a phase for the phases after it")
-    if turns:
-        out.line(f"plus {count_noun(turns, 'turn')} with tools")
-    out.line(SIZES_NOTE.format(measured=preview.measured_steps, steps=count_noun(preview.steps, "step")))
+    if number := data["summaries"]:
+        out.line(
+            f"{number} of the calls {'summarises' if number == 1 else 'summarise'} a phase for the phases after it"
+        )
+    if data["turns"]:
+        out.line(f"plus {count_noun(data['turns'], 'turn')} with tools")
+    out.line(SIZES_NOTE.format(measured=data["measured"], steps=count_noun(data["steps"], "step")))
     out.line(BRANCHES_NOTE)
     if outcome.status != "completed":
         out.line(f"The dry run did not complete: {outcome.status}: {outcome.reason}")
-    out.data(
-        {
-            "dry_run": True,
-            "status": outcome.status,
-            "reason": outcome.reason,
-            "models": preview.models,
-            "addresses": preview.provider_addresses,
-            "phases": {name: spent.to_dict() for name, spent in preview.phases.items()},
-            "each": preview.averages,
-            "turns": turns,
-            "steps": preview.steps,
-            "measured": preview.measured_steps,
-            "summaries": preview.summary_calls,
-            "total": total.to_dict(),
-        }
-    )
+    out.data(data)
     return 1 if outcome.status == "failed" else 0

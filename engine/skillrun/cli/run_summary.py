@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import replace
-from typing import Final
 
 from skillrun.cli.formatting import format_event
 from skillrun.cli.options import current_project
@@ -24,7 +23,6 @@ from skillrun.types.fields import SLUG
 
 UsageByPhase = dict[tuple[str, int], UsageTotals]
 """Usage, keyed by phase and round."""
-TIMELINE_EVENTS: Final = ("Said", "Pruned", "Answered", "Tripped", "WentBack", "Expected")
 
 
 def resume_command(run: StoredRun) -> str:

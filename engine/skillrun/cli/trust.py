@@ -114,8 +114,7 @@ def _print_settings(library: Library, settings: Sequence[PrivilegedSetting], out
     for name in dict.fromkeys(wish.provider for wish in settings):
         of_it = [wish for wish in settings if wish.provider == name]
         out.line(f"  {describe_setting(of_it[0])}")
-        for wish in of_it:
-            out.line(f"    {wish.location}: {wish.key} = {wish.value}")
+        out.lines(f"    {wish.location}: {wish.key} = {wish.value}" for wish in of_it)
 
 
 def describe_setting(setting: PrivilegedSetting) -> str:

@@ -14,14 +14,12 @@ import click
 
 from skillrun import registry
 from skillrun.checker.checker import check_library
-from skillrun.checker.program import Program
 from skillrun.cli.formatting import count_noun
 from skillrun.cli.loading import open_library, prefix_problem_paths, untrusted_settings
 from skillrun.cli.options import as_json, current_project
 from skillrun.cli.output import Output
 from skillrun.cli.registry import RESERVED_NAMES
 from skillrun.cli.trust import describe_setting
-from skillrun.library.library import Library
 from skillrun.library.roots import Root, enclosing_project
 from skillrun.syntax.codes import CODES
 from skillrun.syntax.diagnostics import Problem, UsageError, escape_line, render_problem
@@ -60,7 +58,12 @@ def validate(path: Path | None, strict: bool, shape: Format | None, out: Output)
     part = place.relative_to(project).as_posix() if path is not None else "."
     library = open_library(project)
     programs = check_library(library, RESERVED_NAMES)
-    checks = [_run_check(name, project, library, programs) for name in registry.names("checks")]
+    checks: list[tuple[list[str], list[Problem]]] = []  # the files that each check covers, and its problems
+    for name in registry.names("checks"):
+        check = registry.load("checks", name)
+        with registry.report_failure("checks", name):
+            covered, found = check(project, library, programs)
+            checks.append((covered, list(found)))
     checked = [path for files, _ in checks for path in files if part == "." or _is_below(path, part)]
     checked_files = [*library.project_files(part), *checked]
     if not checked_files and part != ".":
@@ -91,17 +94,9 @@ def validate(path: Path | None, strict: bool, shape: Format | None, out: Output)
     if shape == "sarif":
         out.data(_sarif_log(displayed_problems, library.roots))
     else:
-        found = [asdict(problem) for problem in displayed_problems]
-        out.data({"problems": found, "errors": errors, "warnings": warnings, "files": files})
+        records = [asdict(problem) for problem in displayed_problems]
+        out.data({"problems": records, "errors": errors, "warnings": warnings, "files": files})
     return 1 if errors or (strict and warnings) else 0
-
-
-def _run_check(name: str, project: Path, library: Library, programs: list[Program]) -> tuple[list[str], list[Problem]]:
-    """Return the files that a check covers, and its problems. Raises UsageError if the check of a package fails."""
-    check = registry.load("checks", name)
-    with registry.report_failure("checks", name):
-        files, problems = check(project, library, programs)
-        return files, list(problems)
 
 
 def _is_below(path: str, part: str) -> bool:
@@ -111,10 +106,8 @@ def _is_below(path: str, part: str) -> bool:
 def _displayed_project_path(project: Path, path: Path | None) -> str:
     """Return the path of the project's folder. The path is relative to the current folder, unless `path` is absolute
     and the current folder is not the project's folder."""
-    is_current_folder = Path.cwd() == project.resolve()
-    return (
-        str(project) if path is not None and path.is_absolute() and not is_current_folder else os.path.relpath(project)
-    )
+    is_absolute = path is not None and path.is_absolute() and Path.cwd() != project.resolve()
+    return str(project) if is_absolute else os.path.relpath(project)
 
 
 def _github_command(problem: Problem, roots: Sequence[Root]) -> str:

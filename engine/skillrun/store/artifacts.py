@@ -209,10 +209,6 @@ class Artifacts:
         """Write a file and record nothing: the file then belongs to the user."""
         self._files.write(normalize_artifact_name(name), text)
 
-    def create_form(self, name: str, text: str) -> bool:
-        """Write a form for the user to fill in, unless the file exists. Return whether the form was written."""
-        return self._files.write_new(normalize_artifact_name(name), text)
-
     def remove(self, name: str) -> None:
         """Remove an artifact, if it exists."""
         if self._files.has(normalize_artifact_name(name)):

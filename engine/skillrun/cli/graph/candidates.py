@@ -34,21 +34,22 @@ class Candidates:
     def __init__(self, workflow: Workflow, library: Library, settings: Settings, phases: Iterable[Phase]) -> None:
         self._library = library
         self._configs = [settings.data or {}, *settings.modes.values()]
-        inputs, state = (
-            [(identifier(field.name), field.default) for field in fields if field.default is not None]
-            for fields in (workflow.inputs, workflow.state)
-        )
-        assigned = [pair for phase in phases for pair in _assignments(phase.walk())]
-        self._fields = {"inputs": _by_name(inputs), "state": _by_name([*state, *assigned])}
-        self._local: Mapping[str, list[Value]] = {}
-        self._decisions: dict[str, Step] = {}
+        fields = [*(("inputs", field) for field in workflow.inputs), *(("state", field) for field in workflow.state)]
+        known = [(f"{owner}.{identifier(field.name)}", field.default) for owner, field in fields]
+        known += [(f"state.{name}", value) for phase in phases for name, value in _assignments(phase.walk())]
+        self._global = [(name, value) for name, value in known if value is not None]
+        self._known: dict[str, list[Value]] = {}  # the values of names, and of fields such as `state.x`
         self._work = 0
 
     def enter_phase(self, phase: Phase | None) -> None:
         """From now on, resolve local names in this phase."""
         steps = list(phase.walk()) if phase is not None else []
-        self._local = _by_name(_assignments(steps))
-        self._decisions = {identifier(step.id): step for step in steps if step.verb == "decide" and step.id}
+        decisions = {identifier(step.id): step for step in steps if step.verb == "decide" and step.id}
+        results = [(f"{name}.value", value) for name, step in decisions.items() for value in _results(step)]
+        known: defaultdict[str, list[Value]] = defaultdict(list)
+        for name, value in (*self._global, *_assignments(steps), *results):
+            known[name].append(value)
+        self._known = dict(known)
 
     def members(self, value: Value | None) -> tuple[tuple[str, ...], bool]:
         """Return the possible members, and whether they are exact because they are literal."""
@@ -122,14 +123,12 @@ class Candidates:
             case nodes.Name(name="config"):
                 yield from self._configs
             case nodes.Name(name=name):
-                for value in self._local.get(name, ()):
-                    yield from self._values_of(value, depth)
-            case nodes.Getattr(node=nodes.Name(name="state" | "inputs" as owner), attr=attribute):
-                for value in self._fields[owner].get(identifier(attribute), ()):
-                    yield from self._values_of(value, depth)
-            case nodes.Getattr(node=nodes.Name(name=name), attr="value") if name in self._decisions:
-                for value in _results(self._decisions[name]):
-                    yield from self._values_of(value, depth)
+                yield from (each for value in self._known.get(name, ()) for each in self._values_of(value, depth))
+            case nodes.Getattr(node=nodes.Name(name=owner), attr=field) if (
+                f"{owner}.{identifier(field)}" in self._known
+            ):
+                known = self._known[f"{owner}.{identifier(field)}"]
+                yield from (each for value in known for each in self._values_of(value, depth))
             case nodes.Getattr(node=owner, attr=attribute):
                 yield from _items(self._values(owner, depth), [attribute])
             case nodes.Getitem(node=owner, arg=key):
@@ -162,13 +161,6 @@ def _assignments(steps: Iterable[Step]) -> Iterator[tuple[str, Value]]:
     for step in steps:
         if step.verb == "set" and step.main is not None:
             yield from ((identifier(name), value) for name, value in (step.main.entries or {}).items())
-
-
-def _by_name(pairs: Iterable[tuple[str, Value]]) -> dict[str, list[Value]]:
-    values: defaultdict[str, list[Value]] = defaultdict(list)
-    for name, value in pairs:
-        values[name].append(value)
-    return dict(values)
 
 
 def _items(owners: Iterable[Any], keys: Iterable[Any]) -> Iterator[Any]:

@@ -20,7 +20,6 @@ from skillrun.cli.graph.labels import (
     phase_notes,
     step_line,
     step_notes,
-    step_verb,
 )
 from skillrun.cli.graph.model import StepNode, WorkflowGraph, build_graph
 from skillrun.cli.loading import open_library, problems_for_display, require_workflow
@@ -52,7 +51,7 @@ def draw_text(graph: WorkflowGraph) -> str:
 def _steps(steps: Iterable[StepNode], indent: str) -> Iterator[str]:
     for step in steps:
         hanging = indent + " " * (VERB_WIDTH + 1)
-        yield from _wrap(join_parts(step_line(step)), f"{indent}{step_verb(step):<{VERB_WIDTH}} ", hanging)
+        yield from _wrap(join_parts(step_line(step)), f"{indent}{step.verb or 'error':<{VERB_WIDTH}} ", hanging)
         for note in step_notes(step):
             yield from _wrap(note, hanging, f"{hanging}  ")
         yield from _steps(step.steps, f"{indent}  | ")

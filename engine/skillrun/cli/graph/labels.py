@@ -70,10 +70,6 @@ def cut_note(phase: PhaseNode) -> str:
     return f"{count_noun(phase.cut, 'step')} more, not shown" if phase.cut else ""
 
 
-def step_verb(step: StepNode) -> str:
-    return step.verb or "error"
-
-
 def step_line(step: StepNode, *, with_id: bool = True) -> list[LabelPart]:
     """Return the parts of a step's line, without the verb and the notes."""
     has_id = with_id and step.id and step.verb not in VERBS_WITHOUT_ID

@@ -14,7 +14,6 @@ from skillrun.cli.graph.labels import (
     join_parts,
     omissions,
     step_line,
-    step_verb,
 )
 from skillrun.cli.graph.model import StepNode, WorkflowGraph
 
@@ -97,7 +96,7 @@ class _Flowchart:
 
     def _add_step(self, step: StepNode, depth: int) -> tuple[str, str]:
         """Write a step with the steps inside it, and return its first and last node."""
-        verb, condition = step_verb(step), [f"if {step.when}"] if step.when else []
+        verb, condition = step.verb or "error", [f"if {step.when}"] if step.when else []
         if step.steps:
             self._count += 1
             self._open(f"s{self._count}", depth, f"{verb} {step.id}")

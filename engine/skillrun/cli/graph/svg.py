@@ -24,7 +24,6 @@ from skillrun.cli.graph.labels import (
     phase_notes,
     step_line,
     step_notes,
-    step_verb,
 )
 from skillrun.cli.graph.model import PhaseNode, StepNode, WorkflowGraph
 
@@ -112,12 +111,18 @@ class _Picture:
     def _draw_cards(self, y: float) -> float:
         """Draw the cards in rows, with the lines between them, and return the y position of their end."""
         phases = self._graph.phases
-        names = {phase.name for phase in phases}
-        rows = list(_arrange_rows(phases))
+        depth: dict[str, int] = {}
+        for phase in phases:
+            depth[phase.name] = 1 + max((depth.get(name, -1) for name in phase.after), default=-1)
+        rows: list[list[PhaseNode]] = []  # each has phases of the same depth
+        for phase in sorted(phases, key=lambda phase: depth[phase.name]):
+            if not rows or len(rows[-1]) == CARDS_PER_ROW or depth[rows[-1][0].name] != depth[phase.name]:
+                rows.append([])
+            rows[-1].append(phase)
         row_of = {phase.name: at for at, row in enumerate(rows) for phase in row}
         long_edges = list(self._long_edges(row_of))
         left = MARGIN + min(MAX_LANES, len(long_edges)) * LANE
-        has_jumps = any(target in names for phase in phases for target in phase.back_to)
+        has_jumps = any(target in row_of for phase in phases for target in phase.back_to)
         width = WIDTH - left - MARGIN - (LABEL_WIDTH + LANE * 3 if has_jumps else 0)
         numbers = {phase.name: at for at, phase in enumerate(phases, 1)}
         for row in rows:
@@ -201,17 +206,6 @@ class _Picture:
         self._parts.append(f'<path class="{kind}" marker-end="url(#{kind})" d="M{x:g} {y:g}{course}"/>')
 
 
-def _arrange_rows(phases: Iterable[PhaseNode]) -> Iterator[list[PhaseNode]]:
-    """Yield rows of phases with the same dependency depth; rows with too many cards are split."""
-    depth: dict[str, int] = {}
-    levels: defaultdict[int, list[PhaseNode]] = defaultdict(list)
-    for phase in phases:
-        depth[phase.name] = 1 + max((depth.get(name, -1) for name in phase.after), default=-1)
-        levels[depth[phase.name]].append(phase)
-    for _, level in sorted(levels.items()):
-        yield from (level[start : start + CARDS_PER_ROW] for start in range(0, len(level), CARDS_PER_ROW))
-
-
 @dataclass
 class PhaseCard:
     """A card and its position. The positions of SVG elements and of steps are relative to the card's top left
@@ -270,7 +264,7 @@ class PhaseCard:
         self.parts.append(
             f'<rect x="{x:g}" y="{y:g}" width="{VERB_WIDTH - 8:g}" height="19" rx="5" '
             f'style="fill:var(--{FAMILIES.get(step.verb, "plain")})"/>'
-            + _text_at(x + (VERB_WIDTH - 8) / 2, y + 13.5, "verb", step_verb(step), middle=True)
+            + _text_at(x + (VERB_WIDTH - 8) / 2, y + 13.5, "verb", step.verb or "error", middle=True)
         )
         room = width - VERB_WIDTH
         is_broad = self.width >= WIDE_CARD

@@ -82,8 +82,7 @@ def eject_command(path: str, out: Output) -> int:
     if original not in created:  # the project had the file before
         with ConfinedFolder(project, links=True) as tree:
             _replace(tree, original, text)
-    for path_made in created:
-        out.line(f"created  {relative_to_cwd(project / path_made)}")
+    out.lines(f"created  {relative_to_cwd(project / path_made)}" for path_made in created)
     out.line(
         f"next: edit {target}; `skillrun outdated` shows whether the shipped file has changed; `--merge` merges it"
     )
