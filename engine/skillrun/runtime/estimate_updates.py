@@ -26,13 +26,11 @@ def emit_choice_estimate(run: Run, phase: str, answers: Iterable[Mapping[str, An
 
 def emit_goto_estimate(run: Run, phase: str, ahead: Iterable[str]) -> None:
     """Emit the estimate for the phases that are `ahead` after going back. Usage in earlier rounds is not included."""
-    estimate: Figures = run.state.estimate or {}
+    before: Figures = run.state.estimate or {}
+    estimate = before
     for entry in run.journal.entries("answer"):
-        given = entry.body.get("answers")
-        for answer in given if isinstance(given, list) else ():
-            estimate = (
-                _estimate_with_answer(run.state.estimate or {}, answer) if isinstance(answer, Mapping) else None
-            ) or estimate
+        for answer in entry.body.get("answers") or ():
+            estimate = _estimate_with_answer(before, answer) or estimate
     phases = estimate.get("phases")
     if not isinstance(phases, Mapping):
         return

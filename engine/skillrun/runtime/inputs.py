@@ -33,19 +33,13 @@ def validate_inputs(
     first = program.workflow.first_input
     if first is not None and isinstance(values.get(first.name), str) and not values[first.name].strip():
         errors.append(f"`{first.name}` is empty")
-    errors += [f"`{name}` is not UTF-8" for name, value in values.items() if not _is_text(value)]
+    for name, value in values.items():  # an argument that is not valid UTF-8 contains lone surrogates
+        if re.search(r"[\ud800-\udfff]", json.dumps(value, ensure_ascii=False)):
+            errors.append(f"`{name}` is not UTF-8")
     errors += check_input_names(program.library, program.workflow, values)
     if errors:
         raise UsageError("; ".join(errors), f"`skillrun {program.workflow.name} --help` shows the inputs")
     return sanitize(values), warnings
-
-
-def _is_text(value: Any) -> bool:
-    """Return whether a value can be encoded.
-
-    An argument that is not valid UTF-8 contains lone surrogates, which cannot be encoded.
-    """
-    return not re.search(r"[\ud800-\udfff]", json.dumps(value, ensure_ascii=False))
 
 
 def path_inputs(workflow: Workflow) -> list[Field]:

@@ -264,7 +264,16 @@ async def run_step(step: Step, frame: Frame) -> None:
         finally:
             frame.phase.fallback_depth -= fallbacks
     except StepFailed as error:
-        await _fall_back(step, frame, error)
+        fallback, name = step.otherwise, step.id or step.verb
+        with failure_in_scope(frame, error):
+            if fallback is None or step.verb == "goto" or not _has_fallback(fallback, frame):
+                raise
+            frame.run.emit(Said(frame.phase.name, f"{name}: {error.reason}", "info"))
+            if "replies" in error.value or "calls" in verbs.VERBS[step.verb].effects:
+                frame.phase.record.degrade(error.reason)
+            frame.degraded_steps.append(name)
+            with frame.address_scope(f"{name}.otherwise"):
+                await run_step(fallback, frame)
     else:
         if step.id is not None and result.value is not None:
             frame.bind(step.id, result.value)
@@ -304,20 +313,6 @@ async def _is_attempted_again(
     text = f"{name} was skipped: {reason}"
     _record_degradation(frame, name, text, text)
     return False
-
-
-async def _fall_back(step: Step, frame: Frame, failure: StepFailed) -> None:
-    """Evaluate the fallback of a failed step. Raise the failure if there is no fallback."""
-    fallback, name = step.otherwise, step.id or step.verb
-    with failure_in_scope(frame, failure):
-        if fallback is None or step.verb == "goto" or not _has_fallback(fallback, frame):
-            raise failure
-        frame.run.emit(Said(frame.phase.name, f"{name}: {failure.reason}", "info"))
-        if "replies" in failure.value or "calls" in verbs.VERBS[step.verb].effects:
-            frame.phase.record.degrade(failure.reason)
-        frame.degraded_steps.append(name)
-        with frame.address_scope(f"{name}.otherwise"):
-            await run_step(fallback, frame)
 
 
 def _has_fallback(otherwise: Step | None, frame: Frame) -> bool:

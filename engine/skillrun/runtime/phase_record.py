@@ -66,14 +66,6 @@ class StepRecords:
     paths: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True)
-class Longest:
-    """The longest prompt of a step: its number of characters, and the tokens of each part."""
-
-    length: int = 0
-    parts: Mapping[str, int] = field(default_factory=dict)
-
-
 @dataclass(frozen=True, order=True)
 class Omission:
     """Material that did not fit into a prompt: the number of omitted tokens, and a description."""
@@ -84,21 +76,24 @@ class Omission:
 
 @dataclass
 class Prompts:
-    """Statistics of a phase's prompts: their number, the longest prompt of each step, and what was omitted."""
+    """Statistics of a phase's prompts: their number, the longest prompt of each step, and what was omitted.
+
+    Of the longest prompt, `longest` has the number of characters, and the tokens of each part.
+    """
 
     count: int = 0
-    longest: dict[str, Longest] = field(default_factory=dict)
+    longest: dict[str, tuple[int, Mapping[str, int]]] = field(default_factory=dict)
     omissions: dict[tuple[str, str], Omission] = field(default_factory=dict)  # keyed by step, title: the largest
     dropped_records: list[Any] = field(default_factory=list)  # records that did not fit into the latest prompt
 
     def is_longest(self, step: str, length: int) -> bool:
         """Return whether a prompt of `length` characters is longer than all earlier prompts of the step."""
-        return length > self.longest.get(step, Longest()).length
+        return length > self.longest.get(step, (0, {}))[0]
 
     def add(self, other: Prompts) -> None:
         """Add the statistics of a branch of the phase."""
         for step, longest in other.longest.items():
-            if self.is_longest(step, longest.length):
+            if self.is_longest(step, longest[0]):
                 self.longest[step] = longest
         for place, omission in other.omissions.items():
             self.omissions[place] = max(self.omissions.get(place, Omission()), omission)

@@ -262,16 +262,14 @@ class Schedule:
         if missing and not any(map(self._is_selected, missing)):
             return Outcome("waiting", f"ended before `{missing[0]}`, which was not selected", RESUME_RUN)
         assert not missing, missing
-        return Outcome("completed", outputs=_workflow_outputs(run))
-
-
-def _workflow_outputs(run: Run) -> dict[str, object]:
-    summaries = run.store.summaries.completed_summaries(run.program.workflow.phases)
-    phases = {name: phase_value(run, summary) for name, summary in summaries.items() if summary.status == "completed"}
-    names = {**base_values(run, run.state.state), "phases": phases}
-    names["run"]["usage"] = total_usage(run).template_value()
-    outputs = {name: value.evaluate(names) for name, value in run.program.workflow.outputs.items()}
-    return {name: value for name, value in outputs.items() if not isinstance(value, Absent)}
+        summaries = run.store.summaries.completed_summaries(run.program.workflow.phases)
+        completed = {name: summary for name, summary in summaries.items() if summary.status == "completed"}
+        names = base_values(run, run.state.state)
+        names["phases"] = {name: phase_value(run, summary) for name, summary in completed.items()}
+        names["run"]["usage"] = total_usage(run).template_value()
+        outputs = {name: value.evaluate(names) for name, value in run.program.workflow.outputs.items()}
+        given = {name: value for name, value in outputs.items() if not isinstance(value, Absent)}
+        return Outcome("completed", outputs=given)
 
 
 def record_outcome(run: Run, outcome: Outcome, flags: Mapping[str, str]) -> Outcome:

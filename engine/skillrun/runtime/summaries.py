@@ -85,7 +85,7 @@ async def build_summary(
     if prompts.dropped_records:
         summary["context_dropped"] = plain_data(prompts.dropped_records)
     if prompts.longest:
-        summary["prompts"] = {step: dict(longest.parts) for step, longest in prompts.longest.items()}
+        summary["prompts"] = {step: dict(parts) for step, (_, parts) in prompts.longest.items()}
     if prompts.omissions:
         summary["left_out"] = [f"{step}: {omission.text}" for (step, _), omission in prompts.omissions.items()]
     if account.question_ids:

@@ -46,16 +46,16 @@ def lines_from_tool(tool: ToolCall, result: str) -> LineRange | None:
 
 def merge_line_ranges(reads: Iterable[LineRange]) -> list[LineRange]:
     """Merge overlapping and adjacent ranges of each file. Files keep the order in which they were first read."""
-    everything: Sequence[LineRange] = list(reads)
-    together: list[LineRange] = []
-    for path in dict.fromkeys(lines.path for lines in everything):
-        for lines in sorted(lines for lines in everything if lines.path == path):
-            last = together[-1] if together and together[-1].path == path else None
-            if last is not None and lines.first <= last.end:
-                together[-1] = LineRange(path, last.first, max(last.end, lines.end) - last.first)
-            else:
-                together.append(lines)
-    return together
+    everything = list(reads)
+    order = {path: number for number, path in enumerate(dict.fromkeys(lines.path for lines in everything))}
+    merged: list[LineRange] = []
+    for lines in sorted(everything, key=lambda lines: (order[lines.path], lines)):
+        last = merged[-1] if merged else None
+        if last is not None and last.path == lines.path and lines.first <= last.end:
+            merged[-1] = LineRange(lines.path, last.first, max(last.end, lines.end) - last.first)
+        else:
+            merged.append(lines)
+    return merged
 
 
 @dataclass(frozen=True)
@@ -124,12 +124,8 @@ class MemberReply:
         """Return the value of the reply in templates."""
         reads = [lines.to_dict() for lines in merge_line_ranges(self.reads)]
         value: dict[str, Any] = {"member": self.member, "status": self.status, "reads": reads}
-        if self.text:
-            value["text"] = self.text
-        if self.data is not None:
-            value["data"] = self.data
-        if self.record is not None:
-            value["record"] = self.record
+        optional = {"text": self.text or None, "data": self.data, "record": self.record}
+        value |= {key: part for key, part in optional.items() if part is not None}
         if self.points:
             value["points"] = list(self.points)
         if self.reason:

@@ -14,7 +14,6 @@ from skillrun.definitions.definitions import Step
 from skillrun.models.messages import Block, Message, Request, ToolSpec
 from skillrun.runtime.errors import StepFailed
 from skillrun.runtime.frame import Frame, SeatedMember
-from skillrun.runtime.phase_record import Longest
 from skillrun.runtime.prompts.material import (
     TITLE_ONLY,
     WHOLE,
@@ -141,7 +140,7 @@ def assemble_request(parts: PromptParts, last: tuple[Block, ...] = (), *, shared
     length = sum(len(block.text) for block in named)
     if prompts.is_longest(parts.step, length):
         tokens = {block.part: estimate_tokens(block.text) for block in named}
-        prompts.longest[parts.step] = Longest(length, tokens)
+        prompts.longest[parts.step] = length, tokens
     for omission in (*opened.omissions, *handed.omissions):
         phase.record_omission(parts.step, omission.title, omission.tokens, str(omission))
     return Request(resolved.model, opening.system, messages, room, schema=parts.schema)

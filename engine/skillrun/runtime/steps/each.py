@@ -107,7 +107,9 @@ async def run_each(step: Step, frame: Frame) -> StepResult:
         if item.key in latest:
             answers.extend(latest[item.key].inner.names["run"]["answers"][progress.answer_count :])
     if waits := [attempt.waiting for attempt in attempts if attempt.waiting]:
-        raise _combine_pauses(waits)
+        reason = "; ".join(dict.fromkeys(wait.reason for wait in waits))
+        pause = next((wait.pause_type for wait in waits if wait.pause_type == "exit"), waits[0].pause_type)
+        raise WaitingForUser(reason, waits[0].next_step, pause)
     failed = {attempt.item.key: attempt for attempt in attempts if not attempt.done}
     _check_distinct_files(step, frame, [*progress.done.values(), *failed.values()])
     name, bound_names = identifier(step.item), names_bound_by(step.steps)
@@ -202,13 +204,6 @@ async def _evaluate_item(step: Step, frame: Frame, progress: EachProgress, item:
     except WaitingForUser as waiting:
         return ItemAttempt(item, inner, waiting=waiting)
     return ItemAttempt(item, inner)
-
-
-def _combine_pauses(waits: list[WaitingForUser]) -> WaitingForUser:
-    """Return one pause that combines the pauses of several items."""
-    reason = "; ".join(dict.fromkeys(wait.reason for wait in waits))
-    pause = next((wait.pause_type for wait in waits if wait.pause_type == "exit"), waits[0].pause_type)
-    return WaitingForUser(reason, waits[0].next_step, pause)
 
 
 def _check_distinct_files(step: Step, frame: Frame, attempts: Iterable[ItemAttempt]) -> None:

@@ -9,7 +9,6 @@ from itertools import count
 from typing import Any
 
 from skillrun.definitions.definitions import Protocol, Step
-from skillrun.models.messages import ToolSpec
 from skillrun.runtime.calls.conversation import converse
 from skillrun.runtime.calls.member_request import MemberReply, MemberRequest, report_pruned_items
 from skillrun.runtime.calls.tools import lookup_tool, member_tools
@@ -64,7 +63,16 @@ async def run_agent(step: Step, frame: Frame) -> StepResult:
         raise StepFailed(message, frame.at(step), way, {"replies": values, "degraded": True})
     for reply in succeeded:
         report_pruned_items(frame.phase, f"{frame.at(step)}/{reply.member}", reply.member, reply.dropped)
-    result = _combine_replies(several, succeeded, values)
+    dropped = [{"member": value["member"], **item} for value in values for item in value["dropped"]]
+    common = {"replies": values, "degraded": bool(failed)}
+    result: dict[str, Any]
+    if several:
+        text = "\n\n".join(f"{reply.member}:\n\n{reply.text}" for reply in succeeded)
+        data = [reply.data for reply in succeeded if reply.data is not None]
+        result = {"text": text, "data": data, **common, "dropped": dropped}
+    else:
+        only = {"data": succeeded[0].data} if succeeded[0].data is not None else {}
+        result = {"text": succeeded[0].text, **common, **only, "dropped": dropped}
     names = {member.id: member.names for member in seated}
     await _write_replies(step, frame, succeeded, names, result)
     if record_request is not None:
@@ -144,55 +152,39 @@ def _build_request(
     *,
     shared: bool,
 ) -> MemberRequest:
-    resolved = frame.run.resolve_model(seated.member.model or seated.role.model)
-    fresh = frame.fresh or frame.value(step, "fresh", False) is True
-    address = f"{frame.at(step)}{f'@{frame.phase.round_path}' if fresh else ''}/{seated.id}"
+    run, schema = frame.run, shape.schema if shape else None
+    resolved = run.resolve_model(seated.member.model or seated.role.model)
     tools = member_tools(frame, seated)
-    schema = shape.schema if shape else None
+
+    def build_parts(*, remembers: bool) -> PromptParts:
+        """Return the member's prompt parts, depending on whether it remembers its conversation."""
+        member = {**seated.names, "remembers": remembers}
+        names, prompt, panel = frame_names(frame, member), frame.prompts.get(step.id or ""), frame.task
+        task = prompt.template.render_text(names) if prompt is not None else ""
+        pieces = material_blocks(run, step.material, names)
+        if panel is not None and prompt is not None and prompt.template.mentions_any("task"):
+            pieces = [*material_blocks(run, panel.step.material, frame_names(panel.frame, member)), *pieces]
+        task = render_task(step, frame, task, record_request, ends=resolved.records)
+        criteria, where = frame.text(step, "criteria") or frame.criteria, step.id or step.verb
+        return PromptParts(frame.phase, resolved, where, seated.id, task, schema, pieces, tools, criteria)
+
     request = None
     if conversation(frame, step, seated):
-        parts = _prompt_parts(step, frame, seated, record_request, schema, tools, remembers=True)
-        request = build_followup_request(frame, step, seated, parts)
+        request = build_followup_request(frame, step, seated, build_parts(remembers=True))
     if request is None:
-        parts = _prompt_parts(step, frame, seated, record_request, schema, tools, remembers=False)
-        request = build_request(frame, step, seated, parts, shared=shared)
+        request = build_request(frame, step, seated, build_parts(remembers=False), shared=shared)
     if record_request is not None and resolved.records:
         request = replace(request, record_schema=record_request.shape.schema)
-    invalid = frame.text(step, "invalid")
-    limits = frame.run.program.engine.get("limits") or {}
-    turns = int(limits.get("tool_turns", 8)) if tools else 1
-    calls = int(limits.get("tool_calls", 20)) if tools else 0
+    fresh = frame.fresh or frame.value(step, "fresh", False) is True
+    address = f"{frame.at(step)}{f'@{frame.phase.round_path}' if fresh else ''}/{seated.id}"
+    invalid, limits = frame.text(step, "invalid"), run.program.engine.get("limits") or {}
+    turns, calls = 1, 0
     if tools:
+        turns, calls = int(limits.get("tool_turns", 8)), int(limits.get("tool_calls", 20))
         tools = (*tools, *lookup_tool(frame.phase))
     return MemberRequest(
         seated.id, address, request, resolved.window, shape, invalid, tools, turns, calls, record_request
     )
-
-
-def _prompt_parts(
-    step: Step,
-    frame: Frame,
-    seated: SeatedMember,
-    record_request: RecordRequest | None,
-    schema: dict[str, Any] | None,
-    tools: tuple[ToolSpec, ...],
-    *,
-    remembers: bool,
-) -> PromptParts:
-    """Return a member's prompt parts, depending on whether it remembers its conversation."""
-    member = {**seated.names, "remembers": remembers}
-    names = frame_names(frame, member)
-    prompt = frame.prompts.get(step.id or "")
-    resolved = frame.run.resolve_model(seated.member.model or seated.role.model)
-    task = prompt.template.render_text(names) if prompt is not None else ""
-    pieces = material_blocks(frame.run, step.material, names)
-    if frame.task is not None and prompt is not None and prompt.template.mentions_any("task"):
-        panel = frame.task
-        pieces = [*material_blocks(panel.frame.run, panel.step.material, frame_names(panel.frame, member)), *pieces]
-    task = render_task(step, frame, task, record_request, ends=resolved.records)
-    criteria = frame.text(step, "criteria") or frame.criteria
-    where = step.id or step.verb
-    return PromptParts(frame.phase, resolved, where, seated.id, task, schema, pieces, tools, criteria)
 
 
 def _record_result(step: Step, frame: Frame, asked: MemberRequest, key: str, result: MemberReply) -> None:
@@ -239,21 +231,6 @@ def _collect_records(
     return result
 
 
-def _combine_replies(several: bool, succeeded: list[MemberReply], values: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the result of a step from the replies that succeeded, and the template values of all replies."""
-    dropped = [{"member": value["member"], **item} for value in values for item in value["dropped"]]
-    if not several:
-        data = {"data": succeeded[0].data} if succeeded[0].data is not None else {}
-        return {"text": succeeded[0].text, "replies": values, "degraded": False, **data, "dropped": dropped}
-    return {
-        "text": "\n\n".join(f"{reply.member}:\n\n{reply.text}" for reply in succeeded),
-        "data": [reply.data for reply in succeeded if reply.data is not None],
-        "replies": values,
-        "degraded": len(succeeded) < len(values),
-        "dropped": dropped,
-    }
-
-
 async def _write_replies(
     step: Step,
     frame: Frame,
@@ -268,8 +245,11 @@ async def _write_replies(
     paths: list[str] = []
     for reply in succeeded:
         named = value.text(frame_names(frame, names[reply.member]))
-        path = _unique_path(named, paths)
-        if path != named:
+        path = named
+        if named in paths:  # add a number
+            head, dot, ending = named.rpartition(".")
+            name, last = (head, dot + ending) if dot and "/" not in ending else (named, "")
+            path = next(free for number in count(2) if (free := f"{name}-{number}{last}") not in paths)
             frame.phase.warn(f"{step.id}: {named} belongs to another member; the reply of {reply.member} is in {path}")
         text = await write_reply(frame, step, path, reply.text, reply.data)
         if len(succeeded) == 1 and "data" not in result:
@@ -277,15 +257,6 @@ async def _write_replies(
         paths.append(path)
     if paths:
         result["path"] = paths[0] if len(paths) == 1 else paths
-
-
-def _unique_path(path: str, taken: list[str]) -> str:
-    """Return a path that no other member of the step has written: the given one, or else one with a number added."""
-    if path not in taken:
-        return path
-    head, dot, ending = path.rpartition(".")
-    name, last = (head, dot + ending) if dot and "/" not in ending else (path, "")
-    return next(free for number in count(2) if (free := f"{name}-{number}{last}") not in taken)
 
 
 async def run_panel(step: Step, frame: Frame) -> StepResult:
@@ -296,9 +267,17 @@ async def run_panel(step: Step, frame: Frame) -> StepResult:
         raise StepFailed(f"the protocol `{name}` does not exist", frame.at(step))
     value = step.values.get("protocol")
     literal = value is not None and value.template is not None and value.template.is_constant
-    given = frame.value(step, "with", {})
+    given, known = frame.value(step, "with", {}), {field.name for field in protocol.inputs}
+    given = given if isinstance(given, Mapping) else {}
+    # An unknown input is an error only if the step names the protocol literally.
+    given = {name: value for name, value in given.items() if literal or name in known}
+    inputs, errors, warnings = resolve_inputs(protocol.inputs, given, {"config": frame.names.get("config")})
+    for text in warnings:
+        frame.phase.warn(text)
+    if errors:
+        raise StepFailed(f"invalid inputs of the protocol `{protocol.name}`: {'; '.join(errors)}", frame.address)
     names = {
-        "inputs": _inputs(protocol, given if isinstance(given, Mapping) else {}, frame, strict=literal),
+        "inputs": inputs,
         "seats": await _assign_seats(protocol, frame.main(step), frame),
         **{key: frame.names[key] for key in ("config", "features", "run")},
     }
@@ -324,18 +303,6 @@ async def run_panel(step: Step, frame: Frame) -> StepResult:
     outputs["degraded"] = bool(inner.degraded_steps) or bool(outputs.get("degraded"))
     frame.degraded_steps.extend(inner.degraded_steps)
     return StepResult(outputs)
-
-
-def _inputs(protocol: Protocol, given: Mapping[str, Any], frame: Frame, *, strict: bool) -> dict[str, object]:
-    """Return the inputs of a protocol. An unknown input is an error if `strict`, and is ignored if not."""
-    known = {field.name for field in protocol.inputs}
-    taken = {name: value for name, value in given.items() if strict or name in known}
-    values, errors, warnings = resolve_inputs(protocol.inputs, taken, {"config": frame.names.get("config")})
-    for text in warnings:
-        frame.phase.warn(text)
-    if errors:
-        raise StepFailed(f"invalid inputs of the protocol `{protocol.name}`: {'; '.join(errors)}", frame.address)
-    return values
 
 
 async def _assign_seats(protocol: Protocol, value: Any, frame: Frame) -> dict[str, object]:
