@@ -19,7 +19,7 @@ from skillrun.cli.run_summary import resume_command
 from skillrun.questions.answers import GENERATED_NOTE, Answer, Question, choices_of, needs_answer, to_one_line
 from skillrun.questions.prepared_answers import read_answers, unique_answer_key
 from skillrun.questions.responder import has_terminal
-from skillrun.questions.terminal import ProgressKind, Terminal, UnfinishedAnswers
+from skillrun.questions.terminal import ProgressKind, Terminal
 from skillrun.store.inbox import AnswerInbox, PendingQuestions
 from skillrun.store.run_history import read_history
 from skillrun.store.stored_run import StoredRun
@@ -33,7 +33,7 @@ HELP: Final = """Answer the questions of RUN, in the terminal or from a file.
 If a process such as `skillrun dev` has the run open, the run continues by itself. Otherwise use
 `skillrun resume RUN`."""
 
-PartialAnswers = dict[str, dict[str, Any]]
+PartialAnswers = dict[ProgressKind, dict[str, Any]]
 """The saved progress of an unfinished list of questions, keyed by kind of progress and by question number."""
 
 
@@ -49,11 +49,10 @@ async def answer_in_terminal(
     async def keep(kind: ProgressKind, number: str, value: Any) -> None:
         partial.setdefault(kind, {})[number] = value
 
-    unfinished = UnfinishedAnswers(partial.get("given", {}), partial.get("sure", {}), partial.get("typed", {}))
     title = " · ".join(filter(None, (waiting.phase, GENERATED_NOTE if waiting.computed else "")))
     try:
         answers = await Terminal().ask(
-            waiting.questions, title, unfinished, keep, may_skip=waiting.may_skip, enough=waiting.enough
+            waiting.questions, title, partial, keep, may_skip=waiting.may_skip, enough=waiting.enough
         )
     except KeyboardInterrupt:
         out.line(f"left open: {count_noun(len(waiting.questions), 'question')} of {waiting.phase}")

@@ -147,7 +147,6 @@ def _checked_names(layer: Layer, names: ModelNames) -> Iterator[tuple[Node, Inva
 
 
 def _check_owner(names: ModelNames, provider: str, name: str) -> InvalidName | None:
-    """Return the error if the model belongs to another provider."""
     owner = names.provider_of(name)
     if owner in (None, provider):
         return None

@@ -36,29 +36,23 @@ _AGAIN: Final = re.compile(r"@[\d.]+$")
 
 def check_engine_settings(library: Library, problems: Problems) -> None:
     """Report settings that a project cannot set, and errors in the reply sizes."""
-    for root, layer in library.layers(CONFIG):
-        if root == PROJECT:
-            _check_project_settings(layer, problems)
+    for layer in (layer for root, layer in library.layers(CONFIG) if root == PROJECT):
+        entry = layer.entries.get(STORE)
+        if entry is not None and not (isinstance(entry.value, Scalar) and not entry.value.value):
+            # a cloned project could redirect runs
+            message = f"a project cannot set `{STORE}`: only your user config can set where runs are stored"
+            hint = f"move it to `config/{CONFIG}.yaml` in your config folder, or set SKILLRUN_STORE"
+            problems.report(entry.key.span, "users-only", message, hint)
+        for item in filter(_is_negation, _secret_patterns(layer) or ()):
+            message = f"`{item.value}` would allow a withheld name; a project can only add names to withhold"
+            hint = "put a list in your config folder to replace the shipped one"
+            problems.report(item.span, "withheld", message, hint)
     reader, seen = Reader(problems), set[str]()
     for _, layer in reversed(library.layers(SIZES)):
         for name, entry in source.entries_of(layer.get("steps")).items():
             optional = {key: replace(rule, required=False) for key, rule in KEYS.items()}  # a weaker layer sets them
             reader.read(entry.value, optional if name in seen else KEYS)
             seen.add(name)
-
-
-def _check_project_settings(layer: source.Mapping, problems: Problems) -> None:
-    """Report a store, because a cloned project could redirect runs. Report patterns that would allow secret names."""
-    entry = layer.entries.get(STORE)
-    if entry is not None and not (isinstance(entry.value, Scalar) and not entry.value.value):
-        message = f"a project cannot set `{STORE}`: only your user config can set where runs are stored"
-        hint = f"move it to `config/{CONFIG}.yaml` in your config folder, or set SKILLRUN_STORE"
-        problems.report(entry.key.span, "users-only", message, hint)
-    for item in _secret_patterns(layer) or ():
-        if _is_negation(item):
-            message = f"`{item.value}` would allow a withheld name; a project can only add names to withhold"
-            hint = "put a list in your config folder to replace the shipped one"
-            problems.report(item.span, "withheld", message, hint)
 
 
 def user_store_url(roots: Iterable[Root]) -> str:

@@ -302,7 +302,6 @@ def _match_key(name: str, table: Mapping[str, Any]) -> str | None:
 
 
 def _require_option(what: str, value: str, options: Iterable[str]) -> None:
-    """Raise an error unless `value` is one of `options`."""
     names = list(options)
     if value not in names:
         hint = did_you_mean(value, names) or allowed_hint(names)

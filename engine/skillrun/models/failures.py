@@ -30,10 +30,7 @@ _MESSAGES: dict[ErrorKind, tuple[str, str]] = {
     "too_long": ("the request is longer than the window of `{model}`", "Choose a larger model or shorten the prompt."),
     "budget": ("the account at {provider} has no credit left", "Add credit, or choose another model."),
 }
-_TOO_LONG_MARKERS = (
-    "exceed_context_size",
-    "exceeds the maximum number of tokens",
-)  # in the errors of llama.cpp and Gemini
+_TOO_LONG_MARKERS = ("exceed_context_size", "exceeds the maximum number of tokens")  # of llama.cpp and Gemini
 _SECONDS = re.compile(r"(\d{1,6}(?:\.\d+)?)s")
 _BY_STATUS: dict[int, ErrorKind] = {
     400: "invalid_request", 401: "auth", 402: "budget", 403: "auth", 404: "not_found", 408: "timeout", 413: "too_long",
@@ -72,7 +69,6 @@ def model_error(error: Exception, provider: ProviderConfig, model: str, redactor
 
 
 def _find_cause(error: BaseException | None, kind: type[Exception]) -> Exception | None:
-    """Return the first error of the given type in the chain of causes."""
     for _ in range(20):
         if error is None or isinstance(error, kind):
             return error
@@ -127,9 +123,8 @@ def _classify_error(error: Exception) -> ErrorKind:
     for kind, types in kinds.items():
         if isinstance(error, types):
             return kind
-    if (
-        _find_cause(error, httpx2.TransportError) is not None
-    ):  # raised by an SDK that is called directly, for the list of models
+    # An SDK that is called directly, for the list of models, raises this error.
+    if _find_cause(error, httpx2.TransportError) is not None:
         return "timeout" if _find_cause(error, httpx2.TimeoutException) is not None else "connection"
     status = getattr(error, "status_code", 0)
     return _BY_STATUS.get(status, "overloaded" if status in range(500, 600) else "other")

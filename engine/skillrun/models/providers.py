@@ -259,7 +259,6 @@ def _build_history(request: Request, provider_name: str, *, use_cache_points: bo
 
 
 def _join_blocks(blocks: Sequence[Block]) -> str:
-    """Join blocks as paragraphs of one text."""
     return "\n\n".join(block.text for block in blocks if block.text.strip())
 
 

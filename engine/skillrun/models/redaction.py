@@ -20,9 +20,7 @@ words."""
 REDACTED = "[key]"
 PREFIXES = ("sk-proj-", "sk-svcacct-", "sk-admin-", "sk-ant-api03-", "sk-ant-admin01-", "sk-ant-oat01-", "sk-or-v1-")
 """Prefixes that well-known providers give to all their keys. They are public, not secret."""
-_WORD = re.compile(
-    r"[a-z]{1,12}"
-)  # a stand-in such as `placeholder`, for a server that needs no key; real keys made of letters only are longer
+_WORD = re.compile(r"[a-z]{1,12}")  # a stand-in for a server that needs no key; real keys of letters only are longer
 _GRAM = 4
 _STRIDE = PIECE - _GRAM + 1  # every piece contains a gram that starts at a multiple of this offset
 _SECRETS = re.compile(
@@ -84,7 +82,6 @@ class Redactor:
         return "".join((*kept, text[end:]))
 
     def _find_pieces(self, text: str) -> list[tuple[int, int]]:
-        """Return the spans of the text that consist of pieces of keys."""
         lowered, grams, pieces = _lowercase_bytes(text), self._grams, self._pieces
         near = [at for at in range(0, len(lowered) - _GRAM + 1, _STRIDE) if lowered[at : at + _GRAM] in grams]
         places = sorted({at for hit in near for at in range(max(0, hit - PIECE + _GRAM), hit + 1)})

@@ -183,7 +183,6 @@ def _quotation(question: Question) -> list[str]:
 
 
 def _labels(question: Question) -> list[str]:
-    """Return the labels of the boxes, one for each choice."""
     return [f"{choice_letter(number)}. {to_one_line(choice)}" for number, choice in enumerate(choices_of(question))]
 
 
@@ -241,8 +240,6 @@ def _foreign_lines(lines: Sequence[str], own_text: str) -> list[str]:
 
 
 class _SectionReader:
-    """Reads the section of one question."""
-
     def __init__(self, number: int, question: Question, phrases: Phrases) -> None:
         self.question, self.phrases = question, phrases
         self.title = _title(number, question)
@@ -256,9 +253,7 @@ class _SectionReader:
         self.comments: list[str] = []
         self.level = ""
         self.answer_line = 0
-        self.note = (
-            ""  # a separate note: if the answer leaves the question open, the text from the user's next heading on
-        )
+        self.note = ""  # if the answer leaves the question open, the text from the user's next heading on
 
     def read(self, section: Sequence[Line]) -> QuestionReading:
         head_line, head = section[0]
@@ -306,7 +301,6 @@ class _SectionReader:
         return QuestionReading(answer, tuple(self.unclear), written)
 
     def _read_heading(self, line: int, head: str) -> None:
-        """Read the text that the user wrote on the line of the heading."""
         text = head.removeprefix(self.title)
         if head.startswith(self.title) and not text[:1].isalnum():
             self.words.append(text.strip(" :-–—"))
@@ -378,7 +372,6 @@ class _SectionReader:
         return label, ""
 
     def _foreign_quotation(self, quoted: list[Line]) -> list[Line]:
-        """Return the quoted lines that are not part of the question."""
         own = _quotation(self.question)
         if _words_of("\n".join(text for _, text in quoted)) == _words_of("\n".join(own)):
             return []

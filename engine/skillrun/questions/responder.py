@@ -25,7 +25,7 @@ from skillrun.questions.answers import (
     with_fields,
 )
 from skillrun.questions.prepared_answers import PreparedAnswers, read_answers
-from skillrun.questions.terminal import SaveProgress, Terminal, UnfinishedAnswers
+from skillrun.questions.terminal import Progress, SaveProgress, Terminal
 from skillrun.syntax.diagnostics import UsageError, sanitize
 
 
@@ -36,7 +36,7 @@ class QuestionSet:
 
     `computed`: a model may have written the questions' text or a part of it. `may_skip`: each question may be left
     open, as in a form. `is_required`: a question without `default` and `skip` requires an answer. `unfinished`: the
-    answers given before a pause, keyed by question number. `save_progress` receives each answer. `enough`: the label of
+    progress before a pause, keyed by question number. `save_progress` receives each answer. `enough`: the label of
     the choice that ends the list.
     """
 
@@ -46,7 +46,7 @@ class QuestionSet:
     computed: bool = False
     may_skip: bool = False
     is_required: bool = False
-    unfinished: UnfinishedAnswers = field(default_factory=UnfinishedAnswers)
+    unfinished: Progress = field(default_factory=dict)
     save_progress: SaveProgress | None = None
     enough: str = ""
 

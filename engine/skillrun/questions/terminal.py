@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from textwrap import wrap
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from skillrun.questions.answers import (
@@ -111,17 +112,9 @@ NO_CONFIDENCE: Final = "(do not say)"
 MAX_SHORTCUTS: Final = 36  # digits and letters; in a longer list, only the arrow keys select
 
 
-@dataclass(frozen=True)
-class UnfinishedAnswers:
-    """The progress that was saved when the user paused, keyed by question name."""
-
-    answers: Mapping[str, Any] = field(default_factory=dict)
-    confidences: Mapping[str, str] = field(default_factory=dict)
-    drafts: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def has_progress(self) -> bool:
-        return bool(self.answers or self.drafts)
+Progress = Mapping[ProgressKind, Mapping[str, Any]]
+"""The progress that was saved when the user paused, by its kind and the question's name."""
+NO_PROGRESS: Final[Progress] = MappingProxyType({})
 
 
 class Terminal:
@@ -141,7 +134,7 @@ class Terminal:
         self,
         questions: Sequence[Question] | Mapping[str, Question],
         phase: str = "",
-        unfinished: UnfinishedAnswers = UnfinishedAnswers(),
+        unfinished: Progress = NO_PROGRESS,
         save_progress: SaveProgress | None = None,
         *,
         may_skip: bool = False,
@@ -157,8 +150,8 @@ class Terminal:
         if not isinstance(questions, Mapping):
             questions = {str(number): question for number, question in enumerate(questions)}
         names = list(questions)
-        answers = {name: unfinished.answers[name] for name in names if name in unfinished.answers}
-        confidences, drafts = {**unfinished.confidences}, {**unfinished.drafts}
+        answers = {name: answer for name, answer in unfinished.get("given", {}).items() if name in questions}
+        confidences, drafts = dict(unfinished.get("sure", {})), dict(unfinished.get("typed", {}))
         number = next((number for number, name in enumerate(names) if name not in answers), len(names) - 1)
         ended = False
         with self.prompt_context():
@@ -205,7 +198,6 @@ class Terminal:
         return [*records[:-1], {**records[-1], **ENDED}] if ended else records
 
     def _print_header(self, question: Question, phase: str, progress: str, keys: str, enough: str) -> None:
-        """Print the lines above a question: its phase and progress, its context, and its special keys."""
         from prompt_toolkit import print_formatted_text
         from prompt_toolkit.formatted_text import FormattedText
         from prompt_toolkit.output import create_output
@@ -262,7 +254,6 @@ class Terminal:
             typing.text = text_state.text
 
     def _wrap_text(self, text: str) -> str:
-        """Return the text wrapped between words to the width of the screen."""
         room = max(20, self.screen.get_size().columns - 4)
         lines = [wrap(line, room, subsequent_indent="  ", break_on_hyphens=False) for line in text.split("\n")]
         return "\n".join("\n".join(parts) for parts in lines)

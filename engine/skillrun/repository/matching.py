@@ -4,7 +4,7 @@ outside."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Sequence
 from fnmatch import translate
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
@@ -12,8 +12,7 @@ from typing import Final, Protocol
 
 from skillrun.repository.confined_folder import LONGEST, EntryKind
 from skillrun.repository.gitignore import IgnoreRules
-from skillrun.repository.paths import PathRefused
-from skillrun.repository.readable_folder import ReadableFolder, split_path
+from skillrun.repository.paths import PathRefused, resolve_parts
 from skillrun.repository.results import ToolError
 from skillrun.repository.wildcards import InvalidPattern
 from skillrun.scoring.patterns import MAX_PATTERN
@@ -22,14 +21,6 @@ from skillrun.types.schemas import quote_value
 MAX_CHOICES: Final = 100  # number of patterns after expanding `{a,b}`
 ANY_FOLDERS: Final = "**"  # as a whole part: any number of folders
 DEEPEST: Final = 100  # levels of nested folders that are searched
-
-
-def filter_names(folder: ReadableFolder, names: Iterator[str], pattern: str | None) -> Iterator[str]:
-    """Yield the names that match the pattern. Without a pattern, yield all names. Raises ToolError and TimeoutError."""
-    rules = parse_glob(pattern) if pattern else None
-    for name in names:
-        if rules is None or rules.matches(split_path(name), False, folder.check_deadline):
-            yield name
 
 
 def parse_glob(pattern: str) -> IgnoreRules:
@@ -71,21 +62,16 @@ def find_matching_files(folder: SearchableFolder, pattern: str) -> list[str]:
     if pattern.startswith("/"):
         raise PathRefused.outside(pattern, "It is absolute; make it relative to the folder.")
     parts: list[str] = []
-    for part in pattern.split("/"):
-        if part == "..":  # `a/..` is resolved as it is in a path
-            if not parts:
-                raise PathRefused.outside(pattern, "It goes up with `..`.")
-            parts.pop()
-        elif part not in ("", ".") and not (part == ANY_FOLDERS and parts[-1:] == [ANY_FOLDERS]):
+    for part in resolve_parts(pattern):
+        if not (part == ANY_FOLDERS and parts[-1:] == [ANY_FOLDERS]):
             parts.append(part)
-    if not parts:
-        return []
     names: set[str] = set()
-    _collect_matches(folder, "", tuple(parts), names)
+    if parts:
+        _collect_matches(folder, "", parts, names)
     return sorted(names, key=PurePosixPath)
 
 
-def _collect_matches(tree: SearchableFolder, folder: str, parts: tuple[str, ...], names: set[str]) -> None:
+def _collect_matches(tree: SearchableFolder, folder: str, parts: Sequence[str], names: set[str]) -> None:
     """Add to `names` the files below a folder that match `parts`. A missing or unreadable folder adds none."""
     part, rest = parts[0], parts[1:]
     if part != ANY_FOLDERS and not any(character in part for character in "*?["):

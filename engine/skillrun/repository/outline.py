@@ -22,7 +22,7 @@ from skillrun.repository.definitions import (
     find_headings,
     open_finder,
 )
-from skillrun.repository.matching import filter_names
+from skillrun.repository.matching import parse_glob
 from skillrun.repository.readable_folder import MAX_FILES, SECONDS, ReadableFolder, one_line, split_path
 from skillrun.repository.results import (
     TEXTS,
@@ -150,7 +150,9 @@ def outline(folder: ReadableFolder, budget: OutputBudget, path: str = ".", glob:
     with open_finder(folder.deadline) as finder:
         if not is_folder:
             return _render_whole_file(build_outline(finder, start, read_text(folder, path)), path, budget)
-        names = list(filter_names(folder, folder.files(start), glob))
+        rules, check = parse_glob(glob) if glob else None, folder.check_deadline
+        found = folder.files(start)
+        names = [name for name in found if rules is None or rules.matches(split_path(name), False, check)]
         if len(names) > MAX_PARSED_FILES:
             return _count_by_folder(names, len(split_path(start)), budget)
         return _outline_files(folder, budget, finder, sorted(names, key=rank_file))

@@ -21,6 +21,20 @@ class PathRefused(SkillrunError):
         return cls(f"{quote_value(name)} leads out of its folder", reason)
 
 
+def resolve_parts(name: str) -> list[str]:
+    """Return the parts of a relative path without `.`, `..` and empty parts. Raises PathRefused if it leads out of its
+    folder."""
+    parts: list[str] = []
+    for part in name.split("/"):
+        if part == ".." and not parts:
+            raise PathRefused.outside(name, "It goes up with `..`.")
+        if part == "..":
+            parts.pop()
+        elif part not in ("", "."):
+            parts.append(part)
+    return parts
+
+
 def require_slug(name: str) -> str:
     """Return the name unchanged. Raises UsageError unless it is a slug."""
     if SLUG.fullmatch(name):

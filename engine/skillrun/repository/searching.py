@@ -7,7 +7,6 @@ the most omitted hits.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -72,20 +71,23 @@ def grep(folder: ReadableFolder, budget: OutputBudget, pattern: str, path: str =
             if content is None:
                 remarks += [f"(not searched: {reason})"] if reason else []
                 continue
-            lines: list[str] = []
+            found: list[str] = []
             count = 0
             for number, line in find_lines(pattern, split_lines(content), folder.deadline - time.monotonic()):
                 count += 1
                 if count <= MAX_HITS:
-                    lines.append(f"{number}:{truncate_line(line.rstrip(), LONGEST)}")
+                    found.append(f"{number}:{truncate_line(line.rstrip(), LONGEST)}")
             if count:
-                hits.append(FileHits(name, tuple(lines), count, rank_file(name)))
+                hits.append(FileHits(name, tuple(found), count, rank_file(name)))
     except TimeoutError:
         slow = f"stopped in {one_line(name)} after {SECONDS:g} seconds"
         remarks.append(f"({slow}; use a simpler pattern or a narrower path)")
-    if not hits:
-        return "\n".join(["(no hits)"] * (not remarks) + _limit_remarks(remarks))
-    return "\n".join([*_select_lines(_locate_hits(folder, hits, remarks), budget), *_limit_remarks(remarks)])
+    if not hits and not remarks:
+        return "(no hits)"
+    result = _select_lines(_locate_hits(folder, hits, remarks), budget) if hits else []
+    more = len(remarks) - MAX_LISTED  # a search may have a remark for each file
+    result += remarks if more <= 0 else [*remarks[:MAX_LISTED], f"(and {more:,} more remarks)"]
+    return "\n".join(result)
 
 
 def _files_to_search(folder: ReadableFolder, path: str, glob: str | None, remarks: list[str]) -> list[str]:
@@ -168,10 +170,3 @@ def _summarize_rest(hits: list[FileHits]) -> str:
     others = [f"and {count_noun(len(hits) - len(named), 'other file')}"] if len(hits) > len(named) else []
     total = count_noun(sum(file.count for file in hits), "hit")
     return f"(not shown: {total} in {', '.join([*named, *others])}; use a narrower pattern, path or glob)"
-
-
-def _limit_remarks(remarks: Iterable[str]) -> list[str]:
-    """Return only the first remarks, because a search may have one for each file."""
-    lines = list(remarks)
-    more = len(lines) - MAX_LISTED
-    return lines if more <= 0 else [*lines[:MAX_LISTED], f"(and {more:,} more remarks)"]

@@ -13,7 +13,7 @@ from typing import Final, Protocol
 
 from skillrun.repository.confined_folder import ConfinedFolder, EntryKind
 from skillrun.repository.matching import DEEPEST, SearchableFolder
-from skillrun.repository.paths import PathRefused
+from skillrun.repository.paths import PathRefused, resolve_parts
 from skillrun.syntax.diagnostics import SkillrunError, did_you_mean
 from skillrun.types.schemas import quote_value
 
@@ -145,15 +145,7 @@ def normalize_path(name: str) -> str:
     """Return a relative path without `.`, `..` and empty parts. Raises PathRefused if it leads out of its folder."""
     if name.startswith("/"):
         raise PathRefused.outside(name, "It is absolute; use a path relative to the folder.")
-    parts: list[str] = []
-    for part in name.split("/"):
-        if part == ".." and not parts:
-            raise PathRefused.outside(name, "It goes up with `..`.")
-        if part == "..":
-            parts.pop()
-        elif part not in ("", "."):
-            parts.append(part)
-    return "/".join(parts)
+    return "/".join(resolve_parts(name))
 
 
 def sha256_of(content: str | bytes) -> str:

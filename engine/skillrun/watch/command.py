@@ -95,7 +95,6 @@ def dev_command(workflow: str) -> click.Command:
 
 
 async def _wait_for_fix(workflow: str, library: Library, out: Output) -> LoadedWorkflow:
-    """Watch the files and return the workflow once it has no errors."""
     changes = ChangedFiles(asyncio.get_running_loop())
     with watch_files([root.path for root in library.roots], changes):
         while True:

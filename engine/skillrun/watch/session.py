@@ -301,7 +301,6 @@ class DevSession:
     # events
 
     async def _on_save(self, paths: set[Path]) -> None:
-        """Check the saved files, and start an evaluation if they are valid."""
         started = time.monotonic()
         old_library = self.loaded.program.library
         library = Library(old_library.roots, old_library)  # unchanged files are not read again

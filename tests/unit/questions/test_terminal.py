@@ -17,7 +17,7 @@ from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
 from skillrun.questions.answers import Answer, Question
-from skillrun.questions.terminal import Terminal, UnfinishedAnswers
+from skillrun.questions.terminal import NO_PROGRESS, Progress, Terminal
 from tests.launcher import start_python
 
 DOWN, UP, ENTER, CTRL_C, BACK = "\x1b[B", "\x1b[A", "\r", "\x03", "\x1b[Z"
@@ -144,7 +144,7 @@ ENDED = {"ended": True}
 def ask_and_save(
     questions: list[Question],
     keys: str,
-    unfinished: UnfinishedAnswers = UnfinishedAnswers(),  # noqa: B008
+    unfinished: Progress = NO_PROGRESS,
     **more: Any,
 ) -> tuple[Any, list[Any]]:
     """Return the answers, or None after an interrupt, and the values that were saved meanwhile."""
@@ -216,7 +216,7 @@ def test_ctrl_c_keeps_answers_and_drafts() -> None:
     result, saved = ask_and_save([WHY | LEVELS, WHY, WHY], CONFIDENCE_KEY + "a" + ENTER + "half" + CTRL_C)
     assert result is None
     assert saved == [("sure", "0", "certain"), ("given", "0", "a"), ("typed", "1", "half")]
-    unfinished = UnfinishedAnswers({"0": "a"}, {"0": "certain"}, {"1": "half"})
+    unfinished: Progress = {"given": {"0": "a"}, "sure": {"0": "certain"}, "typed": {"1": "half"}}
     assert ask_and_save([WHY, WHY, WHY], "way" + ENTER + "c" + ENTER, unfinished)[0] == [
         {"answer": "a", "confidence": "certain"}, {"answer": "halfway"}, {"answer": "c"},
     ]  # fmt: skip
@@ -226,10 +226,8 @@ def test_ctrl_c_keeps_answers_and_drafts() -> None:
 def test_drafts_of_the_other_option_are_kept() -> None:
     result, saved = ask_and_save([OWN, WHY], "4" + ENTER + "half" + CTRL_C)
     assert (result, saved) == (None, [("typed", "0", "half")])
-    assert ask_and_save([OWN], ENTER + " done" + ENTER, UnfinishedAnswers(drafts={"0": "half"}))[0] == [
-        {"answer": "half done"}
-    ]
-    assert ask_and_save([OWN, WHY], END_KEY, UnfinishedAnswers(drafts={"0": "half"}), enough="stop")[0] == [
+    assert ask_and_save([OWN], ENTER + " done" + ENTER, {"typed": {"0": "half"}})[0] == [{"answer": "half done"}]
+    assert ask_and_save([OWN, WHY], END_KEY, {"typed": {"0": "half"}}, enough="stop")[0] == [
         {"answer": "half"},
         ENDED,
     ]

@@ -26,7 +26,7 @@ from skillrun.questions.answers import (
 from skillrun.questions.form import write_form
 from skillrun.questions.prepared_answers import InvalidPreparedAnswer, unique_answer_key
 from skillrun.questions.responder import QuestionSet
-from skillrun.questions.terminal import ProgressKind, UnfinishedAnswers
+from skillrun.questions.terminal import NO_PROGRESS, ProgressKind
 from skillrun.replay import ASKS, Body, fingerprint_questions, round_address
 from skillrun.runtime.asking.forms import (
     FormState,
@@ -158,7 +158,7 @@ async def _ask(request: QuestionRequest) -> Body:
         )
     )
     question_set, times = _with_saved_progress(request)
-    saved_answers = dict(question_set.unfinished.answers)
+    saved_answers = dict(question_set.unfinished["given"])
     inbox = AnswerInbox(run.store.files)
     collect = partial(_collect_answers, replace(request, question_set=question_set))
     given = await inbox.run_until_arrival(request.address, request.fingerprint, collect)
@@ -226,7 +226,8 @@ def _with_saved_progress(request: QuestionRequest) -> tuple[QuestionSet, Mapping
     """
     journal, address = request.frame.run.journal, f"{request.address}/given"
     note = journal.find("note", address, request.fingerprint) or {}
-    progress = {name: dict(values) if isinstance(values := note.get(name), dict) else {} for name in ("given", *KEPT)}
+    kinds: tuple[ProgressKind, ...] = ("given", *KEPT)
+    progress = {kind: dict(values) if isinstance(values := note.get(kind), dict) else {} for kind in kinds}
 
     async def keep(what: ProgressKind, number: str, value: Any) -> None:
         progress[what][number] = value
@@ -235,12 +236,9 @@ def _with_saved_progress(request: QuestionRequest) -> tuple[QuestionSet, Mapping
         body: Body = {name: dict(values) for name, values in progress.items() if values}
         await journal.record("note", address, request.fingerprint, body)
 
-    left = UnfinishedAnswers(progress["given"], _texts(progress["sure"]), _texts(progress["typed"]))
-    return replace(request.question_set, unfinished=left, save_progress=keep), progress["times"]
-
-
-def _texts(values: Mapping[str, Any]) -> dict[str, str]:
-    return {name: text for name, text in values.items() if isinstance(text, str)}
+    for kind in KEPT:
+        progress[kind] = {name: text for name, text in progress[kind].items() if isinstance(text, str)}
+    return replace(request.question_set, unfinished=dict(progress), save_progress=keep), progress["times"]
 
 
 def _read_form(request: QuestionRequest) -> FormState | None:
@@ -261,7 +259,8 @@ async def _collect_answers(request: QuestionRequest) -> CollectedAnswers:
         if again is None:
             raise await record_pause(frame, form.unclear.message, form.unclear.next_step)
         return again
-    begun = question_set.unfinished.has_progress  # the user has begun in the terminal, and continues there
+    unfinished = question_set.unfinished
+    begun = bool(unfinished["given"] or unfinished["typed"])  # the user has begun in the terminal, and continues there
     given = await person.ask(question_set, interactive=begun or (name is None and not request.pause))
     if given is not None:
         return CollectedAnswers(given)
@@ -335,9 +334,7 @@ async def _clarify_answers(
         if reading.unclear
     }
     questions = tuple(open_questions.values())
-    given = await person.ask(
-        replace(question_set, questions=questions, unfinished=UnfinishedAnswers(), save_progress=None)
-    )
+    given = await person.ask(replace(question_set, questions=questions, unfinished=NO_PROGRESS, save_progress=None))
     if given is None:
         return None
     answers = [settled.get(number, reading.answer) for number, reading in enumerate(unclear.readings)]
