@@ -93,7 +93,7 @@ class InPostgres:
         self.database = self._opened.enter_context(closing(Database(self._opened.enter_context(empty()))))
         migrate(self.database)
         row = RunRow.create(self.database, "run")
-        self.lease, self.journal = PostgresLease(row), PostgresJournal.open(row)
+        self.lease, self.journal = PostgresLease(row), PostgresJournal(row)
         self.files = PostgresRun(row).data().files
 
     def other_lease(self) -> PostgresLease:

@@ -11,15 +11,16 @@ import os
 import re
 import shutil
 import signal
+import tarfile
 import tempfile
 import threading
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from errno import ENAMETOOLONG
 from pathlib import Path
-from typing import IO, Any, Final, Self
+from typing import Final, Self
 from urllib.parse import urlsplit
 
 from skillrun.extensions.workers.bundle import LARGEST
@@ -104,11 +105,10 @@ class Commit:
 FETCH_TIMEOUT: Final = 300.0  # seconds
 SIZE_CHECK_SECONDS: Final = 0.2  # seconds between checks of the fetched size
 LONGEST_LINK: Final = 4096  # bytes
-CHUNK: Final = 1 << 20
 _GONE: Final = re.compile(r"not our ref|couldn't find remote ref|does not point to a valid object")
 _UNNAMED: Final = "unadvertised object"
-_LINK: Final = b"120000"
-_PROGRAM: Final = b"100755"
+_UNCHANGED: Final = "* -text -eol -ident !filter !working-tree-encoding !export-ignore !export-subst\n"
+"""Attributes with which `git archive` writes files as they are in the commit."""
 _SETTINGS: Final = ("core.hooksPath=/dev/null", "core.fsmonitor=false", "gc.auto=0", "maintenance.auto=false")
 _QUIET: Final = {"GIT_TERMINAL_PROMPT": "0", "SSH_ASKPASS_REQUIRE": "never", "GCM_INTERACTIVE": "never", "LC_ALL": "C"}
 _ELSEWHERE: Final = frozenset(
@@ -183,11 +183,11 @@ class CommitCache:
         except TimeoutError:
             message = f"{commit.url} could not be fetched within {FETCH_TIMEOUT:.0f} seconds"
             raise SkillrunError(message, "check the connection from this machine") from None
-        except (EOFError, ValueError) as error:
+        except (EOFError, ValueError, tarfile.TarError) as error:
             message = f"the objects that git fetched from {commit.url} cannot be read: {error}"
             raise SkillrunError(message, f"inspect {self._folder}") from error
-        except (asyncio.LimitOverrunError, OSError) as error:
-            if not isinstance(error, OSError) or error.errno == ENAMETOOLONG:
+        except OSError as error:
+            if error.errno == ENAMETOOLONG:
                 message = f"a file name in commit {commit.sha} of {commit.url} is too long"
                 raise Unfetchable(message, "use a commit without this file") from error
             if not (self._folder / commit.name).is_dir():  # unless another process was faster
@@ -195,14 +195,6 @@ class CommitCache:
                 raise SkillrunError(f"{self._folder} cannot be written: {error.strerror}", hint) from error
         finally:
             shutil.rmtree(made, ignore_errors=True)
-
-
-@dataclass(frozen=True)
-class _Entry:
-    path: str
-    mode: bytes
-    number: bytes
-    size: int
 
 
 class _Objects:
@@ -232,93 +224,75 @@ class _Objects:
             raise _missing_commit_error(commit)
 
     async def _fetch_ref(self, commit: Commit, ref: str, *options: str) -> tuple[int, str]:
-        """Fetch a ref, and return git's exit code and messages.
-
-        Raises Unfetchable as soon as the fetched size exceeds the limit.
-        """
-        fetching = asyncio.create_task(
-            self._run_git(
-                "fetch", "--quiet", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head",
-                "--no-auto-maintenance", *options, "--", commit.url, ref,
-            )
+        """Fetch a ref, and return git's exit code and messages. Raises Unfetchable if it is too large."""
+        return await self._run_git(
+            "fetch", "--quiet", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head",
+            "--no-auto-maintenance", *options, "--", commit.url, ref, too_large=_too_large_error(commit),
         )  # fmt: skip
-        try:
-            while not (await asyncio.wait({fetching}, timeout=SIZE_CHECK_SECONDS))[0]:
-                if _folder_size(self._folder) > LARGEST:
-                    raise _too_large_error(commit)
-            return fetching.result()
-        finally:
-            fetching.cancel()
-            with suppress(asyncio.CancelledError):
-                await fetching
 
     async def write(self, commit: Commit, target: Path) -> None:
         """Write the commit's files, and then its links, so that no file is written through a link.
 
-        Raises Unfetchable, OSError.
+        Raises Unfetchable, OSError, tarfile.TarError.
         """
-        entries = await self._entries(commit)
-        listed = self._folder / "wanted"
-        listed.write_bytes(b"".join(entry.number + b"\n" for entry in entries))
-        links: list[tuple[Path, bytes]] = []
-        with listed.open("rb") as numbers:
-            process = await self._start_git("cat-file", "--batch", stdin=numbers)
-            assert process.stdout is not None
-            async with _terminate_on_exit(process):
-                for entry in entries:
-                    await process.stdout.readline()
-                    path = target / entry.path
-                    path.parent.mkdir(parents=True, exist_ok=True)
-                    if entry.mode == _LINK:
-                        links.append((path, await process.stdout.readexactly(entry.size)))
-                    else:
-                        with path.open("xb") as file:
-                            for start in range(0, entry.size, CHUNK):
-                                file.write(await process.stdout.readexactly(min(entry.size - start, CHUNK)))
-                        path.chmod(0o755 if entry.mode == _PROGRAM else 0o644)
-                    await process.stdout.readexactly(1)
-        for path, link_target in links:
-            path.symlink_to(os.fsdecode(link_target))
-
-    async def _entries(self, commit: Commit) -> list[_Entry]:
-        """List the commit's files and links with `git ls-tree`. Raises Unfetchable if they exceed the limits."""
-        entries: list[_Entry] = []
-        remaining = LARGEST
-        process = await self._start_git("ls-tree", "-r", "-z", "-l", "--full-tree", commit.sha)
-        assert process.stdout is not None
-        async with _terminate_on_exit(process):
-            async for line in _lines(process.stdout):
-                entry = _parse_entry(line, commit)
-                if entry is None:
+        too_large = _too_large_error(commit)
+        (self._folder / "info").mkdir(exist_ok=True)
+        (self._folder / "info/attributes").write_text(_UNCHANGED)
+        packed = self._folder / "files.tar"
+        arguments = ("archive", "--worktree-attributes", "--format=tar", f"--output={packed}", commit.sha)
+        code, output = await self._run_git(*arguments, too_large=too_large, limit=3 * LARGEST)  # with the objects
+        if code:
+            raise EOFError(output)
+        links: list[tuple[Path, str]] = []
+        remaining_bytes, remaining_files = LARGEST, MAX_FILES
+        with tarfile.open(packed, encoding="utf-8") as archive:
+            for entry in archive:
+                _check_entry(entry, commit)
+                if entry.isdir():  # also a submodule
                     continue
-                entries.append(entry)
-                remaining -= entry.size
-                if remaining < 0 or len(entries) > MAX_FILES:
-                    raise _too_large_error(commit)
-            if await process.wait():
-                raise EOFError("the file list is incomplete")
-        return entries
+                remaining_bytes, remaining_files = remaining_bytes - entry.size, remaining_files - 1
+                if min(remaining_bytes, remaining_files) < 0:
+                    raise too_large
+                path = target / entry.name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                content = archive.extractfile(entry) if entry.isreg() else None
+                if content is None:
+                    links.append((path, entry.linkname))
+                    continue
+                with path.open("xb") as file:
+                    shutil.copyfileobj(content, file)
+                path.chmod(0o755 if entry.mode & 0o100 else 0o644)
+        for path, link_target in links:
+            path.symlink_to(link_target)
 
-    async def _run_git(self, *arguments: str) -> tuple[int, str]:
-        """Run git, and return its exit code and messages."""
-        process = await self._start_git(*arguments, stderr=asyncio.subprocess.PIPE)
-        async with _terminate_on_exit(process):
-            _, stderr = await process.communicate()
-        return process.returncode or 0, stderr.decode(errors="replace")
+    async def _run_git(
+        self, *arguments: str, too_large: Unfetchable | None = None, limit: int | None = None
+    ) -> tuple[int, str]:
+        """Run git, and return its exit code and messages.
 
-    async def _start_git(
-        self, *arguments: str, stdin: IO[Any] | None = None, stderr: int | None = None
-    ) -> asyncio.subprocess.Process:
+        Raises `too_large`, if given, as soon as the folder has more than `limit` bytes.
+        """
         settings = [part for setting in _SETTINGS for part in ("-c", setting)]
-        return await asyncio.create_subprocess_exec(
+        process = await asyncio.create_subprocess_exec(
             self._git, *settings, *arguments,
-            stdin=stdin or asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=stderr or asyncio.subprocess.DEVNULL,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.PIPE,
             cwd=self._folder,
             env=self._environ,
             start_new_session=True,  # no terminal for prompts, and one process group to kill
         )  # fmt: skip
+        running = asyncio.create_task(process.communicate())
+        try:
+            while not (await asyncio.wait({running}, timeout=SIZE_CHECK_SECONDS))[0]:
+                if too_large is not None and _folder_size(self._folder) > (limit or LARGEST):
+                    raise too_large
+            return process.returncode or 0, running.result()[1].decode(errors="replace")
+        finally:
+            if process.returncode is None:
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+            await asyncio.wait({running})
 
 
 def _folder_size(folder: Path) -> int:
@@ -331,47 +305,14 @@ def _folder_size(folder: Path) -> int:
     return size
 
 
-@asynccontextmanager
-async def _terminate_on_exit(process: asyncio.subprocess.Process) -> AsyncIterator[None]:
-    """Kill the process and its children when the block ends, unless the process has already ended."""
-    try:
-        yield
-    finally:
-        if process.returncode is None:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-        await process.wait()
-
-
-async def _lines(source: asyncio.StreamReader) -> AsyncIterator[bytes]:
-    """Yield the NUL-terminated items of a stream, without the NUL."""
-    while True:
-        try:
-            yield (await source.readuntil(b"\0"))[:-1]
-        except asyncio.IncompleteReadError as error:
-            if error.partial:
-                raise
-            return
-
-
-def _parse_entry(line: bytes, commit: Commit) -> _Entry | None:
-    """Parse a line of `git ls-tree`. Return None for a submodule.
-
-    Raises Unfetchable for a path that git itself refuses, and for a link that is too long.
-    """
-    meta, _, name = line.partition(b"\t")
-    mode, kind, number, size = meta.split()
-    if kind != b"blob":
-        return None
-    path = os.fsdecode(name)
-    parts = path.split("/")
-    if any(part.casefold() in ("", ".", "..", ".git") for part in parts):
-        raise Unfetchable(
-            f"{commit.url} contains {quote_value(path)}, which is not a valid path in a repository", "remove it there"
-        )
-    if mode == _LINK and int(size) > LONGEST_LINK:
-        raise Unfetchable(f"{commit.url} contains {quote_value(path)}, a link that is too long", "remove it there")
-    return _Entry(path, mode, number, int(size))
+def _check_entry(entry: tarfile.TarInfo, commit: Commit) -> None:
+    """Raises Unfetchable for a path that git itself refuses, and for a link that is too long."""
+    if any(part.casefold() in ("", ".", "..", ".git") for part in entry.name.split("/")):
+        message = f"{commit.url} contains {quote_value(entry.name)}, which is not a valid path in a repository"
+        raise Unfetchable(message, "remove it there")
+    if len(os.fsencode(entry.linkname)) > LONGEST_LINK:
+        message = f"{commit.url} contains {quote_value(entry.name)}, a link that is too long"
+        raise Unfetchable(message, "remove it there")
 
 
 def _fetch_error(commit: Commit, output: str) -> SkillrunError:

@@ -30,6 +30,7 @@ class OpenStore:
     database: Database
     lease: float
     """The duration of a lease, in seconds."""
+    limits: LeasedSlots
 
     def requeue(self, name: str) -> bool:
         """Queue a run for the workers, and return whether it was queued.
@@ -50,7 +51,7 @@ class OpenStore:
 
     def slots(self) -> LeasedSlots:
         """Return the limits on parallel calls. All workers of the store share these limits."""
-        return _slots(self)
+        return self.limits
 
 
 @cache
@@ -64,11 +65,13 @@ def open_store(url: str, lease: float = 0) -> OpenStore:
     from skillrun.extensions.workers.postgres.maintenance import check_version
     from skillrun.extensions.workers.postgres.queue import RunQueue
     from skillrun.extensions.workers.postgres.roster import Roster
+    from skillrun.extensions.workers.postgres.slots import LeasedSlots, ProviderLimits
     from skillrun.extensions.workers.postgres.stored_run import PostgresStore
 
     check_version(database)
-    runs = PostgresStore(database, lease or LEASE)
-    return OpenStore(url, runs, RunQueue(database), Roster(database), database, lease or LEASE)
+    lease = lease or LEASE
+    limits = LeasedSlots(url, ProviderLimits(database), lease)
+    return OpenStore(url, PostgresStore(database, lease), RunQueue(database), Roster(database), database, lease, limits)
 
 
 @cache
@@ -85,10 +88,3 @@ def open_database(url: str) -> Database:
     database = Database(url)
     atexit.register(database.close)
     return database
-
-
-@cache
-def _slots(store: OpenStore) -> LeasedSlots:
-    from skillrun.extensions.workers.postgres.slots import LeasedSlots, ProviderLimits
-
-    return LeasedSlots(store.url, ProviderLimits(open_database(store.url)), store.lease)

@@ -84,9 +84,9 @@ def prune(before: timedelta, statuses: tuple[str, ...], yes: bool) -> int:
         out.line(f"{database.location}: {count_noun(pruning.count(), 'run')} would be deleted: {', '.join(statuses)}")
         out.line("next: `--yes` deletes them; `skillrun store export RUN` saves a run in a folder")
         return 0
-    done = pruning.remove()
-    freed = f"{count_noun(done.contents, 'unused file')}, {done.size / 1e6:,.1f} MB"
-    out.line(f"{database.location}: deleted {count_noun(done.runs, 'run')} and {freed}")
+    number, sizes = pruning.remove()
+    freed = f"{count_noun(len(sizes), 'unused file')}, {sum(sizes) / 1e6:,.1f} MB"
+    out.line(f"{database.location}: deleted {count_noun(number, 'run')} and {freed}")
     return 0
 
 

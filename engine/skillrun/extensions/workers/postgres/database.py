@@ -29,13 +29,16 @@ OTHER_PROTOCOL_ERRORS: Final = ("invalid response to SSL negotiation", "expected
 """Texts in the driver's error for a server that does not use Postgres's protocol."""
 CONNECT_TIMEOUT: Final = 5  # seconds
 MAX_CONNECTIONS: Final = 8  # connections of one process
-KEEPALIVE_OPTIONS: Final = {
+CONNECTION_OPTIONS: Final[Mapping[str, Any]] = {
+    "autocommit": True,
+    "connect_timeout": CONNECT_TIMEOUT,
+    "application_name": "skillrun",
+    # detect dead connections, for example after a network failure
     "keepalives_idle": 10,
     "keepalives_interval": 5,
     "keepalives_count": 3,
     "tcp_user_timeout": 10_000,
 }
-"""Timeouts that detect dead connections, for example after a network failure."""
 FIRST_RETRY_SECONDS: Final = 0.05  # seconds before the first retry; doubled before each further retry
 LONGEST: Final = 1.0  # maximum seconds between retries
 logging.getLogger("psycopg.pool").setLevel(logging.CRITICAL)  # callers report connection errors
@@ -60,9 +63,8 @@ class Database:
         self.location = describe_url(url)
         self.on_statement: Callable[[float], None] = lambda _seconds: None
         """Called after each statement, with its duration in seconds."""
-        options = {"connect_timeout": CONNECT_TIMEOUT, "application_name": "skillrun"}
-        keepalives = {name: value for name, value in KEEPALIVE_OPTIONS.items() if name not in conninfo_to_dict(url)}
-        arguments: dict[str, Any] = {"autocommit": True, **options, **keepalives}
+        overridden = {name for name in conninfo_to_dict(url) if name.startswith(("keepalives", "tcp"))}
+        arguments = {name: value for name, value in CONNECTION_OPTIONS.items() if name not in overridden}
         # a pool does not report why it cannot connect
         with self._translate_errors(), psycopg.connect(url, **arguments) as connection:
             self._check(connection)
@@ -118,7 +120,6 @@ class Database:
 
     @contextmanager
     def _translate_errors(self) -> Iterator[None]:
-        """Translate errors of Postgres and its driver into store errors."""
         try:
             yield
         except psycopg.Error as error:

@@ -7,6 +7,7 @@ that they have not seen.
 
 from __future__ import annotations
 
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -15,18 +16,20 @@ from typing import Any, Final, LiteralString
 
 import psycopg
 
-from skillrun.extensions.workers.postgres.database import StoreUnavailable
+from skillrun.extensions.workers.postgres.database import Database, StoreUnavailable
 from skillrun.extensions.workers.postgres.lease import RunRow
 from skillrun.repository.confined_folder import ConfinedFolder
 from skillrun.repository.paths import PathRefused
 from skillrun.store.artifacts import SUMMARIES, normalize_artifact_name
 from skillrun.store.files import Files, sha256_of
+from skillrun.store.local.local_files import LocalFiles
 from skillrun.store.memory import MemoryFiles
 from skillrun.store.state import STATE
-from skillrun.syntax.diagnostics import SkillrunError
+from skillrun.syntax.diagnostics import SkillrunError, did_you_mean
 from skillrun.types.schemas import quote_value
 
 REFRESH_SECONDS: Final = 0.2  # seconds between checks for edits by users
+STARTED: Final = "SELECT name FROM runs JOIN files ON files.run = runs.id AND files.path = 'state.md'"
 
 # A write by the holder checks the epoch and renews the lease. A write by a user is counted as an edit.
 _HELD: Final = """
@@ -61,7 +64,6 @@ _DROP: Final = f"""{_HELD}, gone AS (DELETE FROM files USING held WHERE run = he
 _ADD: Final = f"""{_HELD}, made AS (INSERT INTO files (run, path) SELECT id, %(path)s FROM held ON CONFLICT DO NOTHING)
     SELECT edits FROM held
 """
-_EDITS: Final = "SELECT edits FROM runs WHERE id = %(run)s"
 _LIST: Final = "SELECT path, sha FROM files WHERE run = %(run)s"
 _CONTENT: Final = "SELECT content FROM blobs WHERE sha = %(sha)s"
 
@@ -69,11 +71,10 @@ _CONTENT: Final = "SELECT content FROM blobs WHERE sha = %(sha)s"
 class PostgresFiles(MemoryFiles):
     """The `Files` of a run in a store. Reads return the run's last write, or a user's later edit."""
 
-    def __init__(self, row: RunRow, other: Callable[[str], ConfinedFolder]) -> None:
-        """`other` opens the files of another run by name, or raises SkillrunError."""
+    def __init__(self, row: RunRow) -> None:
         super().__init__()
         self.path = Path(row.name)
-        self._row, self._seen, self._other = row, -1, other
+        self._row, self._seen = row, -1
         self._looked = time.monotonic()
         self._stored = _Contents(row)
 
@@ -88,25 +89,26 @@ class PostgresFiles(MemoryFiles):
         return self._made
 
     def open_other_run(self, name: str) -> ConfinedFolder:
-        return self._other(name)
-
-    def copy(self, target: Files) -> None:
-        """Write all files except the engine's own to `target`."""
-        for name, content in self._contents.items():
-            if not name.startswith(".run/"):
-                target.write(name, content)
+        """Open a copy of another run's files. Raises SkillrunError if the run does not exist."""
+        database = self._row.database
+        row = RunRow.find(database, name)
+        if row is None:
+            hint = did_you_mean(name, list_started_runs(database))
+            raise SkillrunError(f"no run is named `{name}`; {hint}".rstrip("; "))
+        copy = _RunCopy(tempfile.TemporaryDirectory(prefix="skillrun-"))
+        RunEdits(row).copy(LocalFiles(copy))
+        return copy
 
     def _refresh(self) -> None:
         """Load the changes that users have made."""
         row, now = self._row, time.monotonic()
         if now - self._looked > REFRESH_SECONDS:
             self._looked = now
-            found = row.retry(lambda: row.database.rows(_EDITS, row.values()))
+            found = row.rows("SELECT edits FROM runs WHERE id = %(run)s")
             row.edits = found[0][0] if found else row.edits
         if self._seen == row.edits:
             return
-        edits = row.edits
-        listed = row.retry(lambda: row.database.rows(_LIST, row.values()))
+        edits, listed = row.edits, row.rows(_LIST)
         self._stored.names = {path: sha for path, sha in listed if sha is not None}
         self._made = {".", *(path for path, sha in listed if sha is None)}
         self._made |= {name[:at] for name in self._stored.names for at, sign in enumerate(name) if sign == "/"}
@@ -150,7 +152,7 @@ class PostgresFiles(MemoryFiles):
         """Execute a write for the run. Return the number of edits so far, and whether the file was written."""
         row = self._row
         try:
-            found = row.retry(lambda: row.database.rows(statement, row.values(**values)))
+            found = row.rows(statement, **values)
         except StoreUnavailable as error:
             raise OSError(error.message) from error
         if not found:
@@ -171,10 +173,9 @@ class _Contents(Mapping[str, bytes]):
         self.names[name], self._had[sha] = sha, content
 
     def __getitem__(self, name: str) -> bytes:
-        sha, row = self.names[name], self._row
+        sha = self.names[name]
         if sha not in self._had:
-            values = {"sha": sha}
-            self._had[sha] = row.retry(lambda: row.database.rows(_CONTENT, values))[0][0]
+            self._had[sha] = self._row.rows(_CONTENT, sha=sha)[0][0]
         return self._had[sha]
 
     def __iter__(self) -> Iterator[str]:
@@ -182,6 +183,23 @@ class _Contents(Mapping[str, bytes]):
 
     def __len__(self) -> int:
         return len(self.names)
+
+
+class _RunCopy(ConfinedFolder):
+    """A temporary folder with a copy of another run's files. Closing removes the folder."""
+
+    def __init__(self, folder: tempfile.TemporaryDirectory[str]) -> None:
+        self._copied = folder
+        super().__init__(Path(folder.name).resolve())
+
+    def close(self) -> None:
+        super().close()
+        self._copied.cleanup()
+
+
+def list_started_runs(database: Database) -> list[str]:
+    """Return the names of the runs that have started, the newest first."""
+    return [name for (name,) in database.rows(STARTED + " ORDER BY runs.id DESC")]
 
 
 def _check_encodable(key: str) -> str:
@@ -193,12 +211,7 @@ def _check_encodable(key: str) -> str:
     return key
 
 
-_LISTED: Final = """
-    SELECT path, sha FROM files WHERE run = %(run)s AND sha IS NOT NULL AND path NOT LIKE '.run/%%' ORDER BY path
-"""
-_EDITED_CONTENT: Final = "SELECT content FROM blobs WHERE sha = %(sha)s"
 _LOCK: Final = "UPDATE runs SET edits = edits + 1 WHERE id = %(run)s"
-_THERE: Final = "SELECT path, sha FROM files WHERE run = %(run)s"
 _PUT_EDIT: Final = """
     WITH blob AS (INSERT INTO blobs (sha, content) VALUES (%(sha)s, %(content)s) ON CONFLICT (sha) DO NOTHING)
     INSERT INTO files (run, path, sha) VALUES (%(run)s, %(path)s, %(sha)s)
@@ -222,10 +235,6 @@ class EditConflict(SkillrunError):
         super().__init__(f"changed by another user meanwhile: {', '.join(names)}; nothing was written")
 
 
-class _Rollback(Exception):
-    """Rolls back the transaction."""
-
-
 class RunEdits:
     """The files of one run, for users to edit."""
 
@@ -234,36 +243,36 @@ class RunEdits:
 
     def list_files(self) -> dict[str, str]:
         """Return the hash of each file, keyed by file name. Files of the engine are left out."""
-        return dict(self._row.retry(lambda: self._row.database.rows(_LISTED, self._row.values())))
+        listed = sorted(self._row.rows(_LIST))
+        return {path: sha for path, sha in listed if sha is not None and not path.startswith(".run/")}
 
     def content(self, sha: str) -> bytes:
-        found: bytes = self._row.retry(lambda: self._row.database.rows(_EDITED_CONTENT, {"sha": sha}))[0][0]
-        return found
+        return bytes(self._row.rows(_CONTENT, sha=sha)[0][0])
+
+    def copy(self, target: Files) -> None:
+        for name, sha in self.list_files().items():
+            target.write(name, self.content(sha))
 
     def put(self, edits: Mapping[str, Edit]) -> None:
         """Write the edited files, all or none.
 
         Raises EditConflict, StoreUnavailable, and PathRefused for a name that users may not write.
         """
-        changed: list[str] = []
 
         def work(connection: psycopg.Connection[Any]) -> None:
             connection.execute(_LOCK, self._row.values())
-            there: dict[str, str | None] = dict(connection.execute(_THERE, self._row.values()).fetchall())
-            for name, edit in edits.items():
+            there: dict[str, str | None] = dict(connection.execute(_LIST, self._row.values()).fetchall())
+            for name in edits:
                 _check_edit_name(name, there)
-                if there.get(name) not in (edit.base_sha, sha256_of(edit.content)):
-                    changed.append(name)
+            known = {name: (edit.base_sha, sha256_of(edit.content)) for name, edit in edits.items()}
+            changed = [name for name, versions in known.items() if there.get(name) not in versions]
             if changed:
-                raise _Rollback
+                raise EditConflict(changed)  # rolls back
             for name, edit in edits.items():
                 sha = sha256_of(edit.content)
                 connection.execute(_PUT_EDIT, self._row.values(path=name, sha=sha, content=edit.content))
 
-        try:
-            self._row.database.transaction(work)
-        except _Rollback:
-            raise EditConflict(changed) from None
+        self._row.database.transaction(work)
 
 
 def _check_edit_name(name: str, current: Mapping[str, str | None]) -> None:

@@ -49,15 +49,10 @@ _READ: Final = "SELECT seq, kind, address, fingerprint, body, chain FROM records
 class PostgresJournal(MemoryJournal):
     """A `Journal` in a store. A single statement writes all records of an event loop iteration."""
 
-    def __init__(self, row: RunRow, rows: Sequence[JournalRow], index: Index, fits: BodyCheck) -> None:
-        super().__init__(rows, index, fits)
+    def __init__(self, row: RunRow, fits: BodyCheck = accept_any_body) -> None:
+        """Open and verify the journal of a run. Raises JournalDamaged, StoreUnavailable."""
+        super().__init__(*read_rows(row), fits)
         self._run = row
-
-    @classmethod
-    def open(cls, row: RunRow, fits: BodyCheck = accept_any_body) -> PostgresJournal:
-        """Return the verified journal of a run. Raises JournalDamaged, StoreUnavailable."""
-        rows, index = read_rows(row)
-        return cls(row, rows, index, fits)
 
     def _persist(self, rows: Sequence[JournalRow]) -> None:
         run = self._run
@@ -84,19 +79,15 @@ class PostgresJournal(MemoryJournal):
 
 def read_rows(row: RunRow) -> tuple[list[JournalRow], Index]:
     """Return all records of a run and their index. Raises JournalDamaged if the chain is broken."""
-
-    def read() -> tuple[list[JournalRow], tuple[int, bytes]]:
-        head = row.database.rows("SELECT records, chain FROM runs WHERE id = %(run)s", row.values())
-        if not head:
-            raise SkillrunError(f"the run `{row.name}` no longer exists", "`skillrun runs` lists the runs")
-        return [JournalRow(*each) for each in row.database.rows(_READ, row.values())], head[0]
-
-    rows, (count, head) = row.retry(read)
+    acknowledged = row.rows("SELECT records, chain FROM runs WHERE id = %(run)s")
+    if not acknowledged:
+        raise SkillrunError(f"the run `{row.name}` no longer exists", "`skillrun runs` lists the runs")
+    count, head = acknowledged[0]
+    rows = [JournalRow(*each) for each in row.rows(_READ)]
     index = Index()
     index.packs = True
     for each in rows:
-        is_intact = each.seq == index.count + 1 and each.chain == chain_hash(index.chain, *each[1:5])
-        if not is_intact:
+        if each.seq != index.count + 1 or each.chain != chain_hash(index.chain, *each[1:5]):
             raise JournalDamaged(f"record {each.seq} of the journal of `{row.name}` is damaged", RESTORE_HINT)
         index.add(each)
         if each.seq == count and each.chain != head:

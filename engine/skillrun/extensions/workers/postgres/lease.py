@@ -10,8 +10,7 @@ import platform
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, Final, TypeVar
-from weakref import WeakKeyDictionary
+from typing import Any, Final, LiteralString, TypeVar
 
 from skillrun.extensions.workers.postgres.database import Database, Rows, StoreRefused, StoreUnavailable
 from skillrun.store.files import LeaseLost
@@ -26,7 +25,7 @@ LEASE: Final = 30.0  # seconds
 class RunRow:
     """The row of a run in a store, and the epoch in which this process writes to the run."""
 
-    def __init__(self, database: Database, name: str, number: int, epoch: int, edits: int, lease: float) -> None:
+    def __init__(self, database: Database, name: str, lease: float, number: int, epoch: int, edits: int) -> None:
         self.database, self.name, self.number = database, name, number
         self.epoch, self.edits, self.lease = epoch, edits, lease
         self.is_held = self.is_lost = False
@@ -34,25 +33,26 @@ class RunRow:
     @classmethod
     def create(cls, database: Database, name: str, lease: float = LEASE) -> RunRow:
         """Insert the row of a new run. Raises StoreRefused if the name is taken."""
-        made = database.rows(
-            "INSERT INTO runs (name) VALUES (%(name)s) ON CONFLICT (name) DO NOTHING RETURNING id", {"name": name}
-        )
+        statement = "INSERT INTO runs (name) VALUES (%(name)s) ON CONFLICT (name) DO NOTHING RETURNING id, epoch, edits"
+        made = database.rows(statement, {"name": name})
         if not made:
             raise StoreRefused(f"the run `{name}` already exists in {database.location}", "choose another `--name`")
-        return cls(database, name, made[0][0], 0, 0, lease)
+        return cls(database, name, lease, *made[0])
 
     @classmethod
     def find(cls, database: Database, name: str, lease: float = LEASE) -> RunRow | None:
         """Return the row of a run; None if it does not exist."""
         found = database.rows("SELECT id, epoch, edits FROM runs WHERE name = %(name)s", {"name": name})
-        if not found:
-            return None
-        number, epoch, edits = found[0]
-        return cls(database, name, number, epoch, edits, lease)
+        return cls(database, name, lease, *found[0]) if found else None
 
     def values(self, **more: Any) -> dict[str, Any]:
         """Return the parameters for a statement about the run."""
         return {"run": self.number, "epoch": self.epoch, "lease": self.lease, "held": self.is_held, **more}
+
+    def rows(self, statement: LiteralString, **more: Any) -> Rows:
+        """Execute an idempotent statement about the run, with retries, and return its rows."""
+        values = self.values(**more)
+        return self.retry(lambda: self.database.rows(statement, values))
 
     def retry(self, work: Callable[[], T]) -> T:
         """Return the result of `work`, which must be idempotent.
@@ -74,20 +74,19 @@ class RunRow:
         self.is_lost = True
         found: Rows = [("", "")]
         with suppress(StoreUnavailable):
-            found = self.database.rows("SELECT status, owner FROM runs WHERE id = %(run)s", {"run": self.number})
+            found = self.database.rows(_HOLDER, self.values())
         if not found:
             return LeaseLost(f"the run `{self.name}` was removed from {self.database.location}", "start it again")
         status, owner = found[0]
         if status == "cancelled":
             return LeaseLost(f"the run `{self.name}` was cancelled", "its results so far are kept")
-        whose = f"by {owner}" if owner else "by another process"
-        return LeaseLost(
-            f"the run `{self.name}` was taken over {whose}", "it continues there; this process writes nothing more"
-        )
+        message = f"the run `{self.name}` was taken over by {owner or 'another process'}"
+        return LeaseLost(message, "it continues there; this process writes nothing more")
 
 
 RENEWALS_PER_LEASE: Final = 3
 
+_HOLDER: Final = "SELECT status, owner FROM runs WHERE id = %(run)s"
 _CLAIM: Final = """
     UPDATE runs SET status = 'running', epoch = epoch + 1, owner = %(owner)s, takes = takes + 1, again = false,
            fruitful_at = CASE WHEN takes = 0 THEN now() ELSE fruitful_at END,
@@ -120,50 +119,45 @@ class RunUnavailable(SkillrunError):
 class PostgresLease:
     """The `Lease` of a run in a store. A holder that is suspended for longer than the lease can lose the run."""
 
-    def __init__(self, row: RunRow, status: Callable[[], str] = lambda: "waiting", owner: str = "") -> None:
+    def __init__(self, row: RunRow, status: Callable[[], str] = lambda: "waiting") -> None:
         """`status` is called when the run is released, and returns the run's new status."""
         self._row, self._status = row, status
-        self._owner = owner or f"process {os.getpid()} on {platform.node()[:80]}"
 
     @contextmanager
     def hold(self) -> Iterator[PostgresLease]:
         row = self._row
         kill_point("claim: before")
-        claimed = row.database.rows(_CLAIM, row.values(owner=self._owner))
+        owner = f"process {os.getpid()} on {platform.node()[:80]}"
+        claimed = row.database.rows(_CLAIM, row.values(owner=owner))
         if not claimed:
             raise RunUnavailable(*self._refusal_message())
         kill_point("claim: after")
         (row.epoch, row.edits), row.is_lost, row.is_held = claimed[0], False, True
-        with _making:
-            keeper = _keepers.setdefault(row.database, LeaseKeeper(row.database))
-        keeper.add(row)
+        _KEEPER.add(row)
         try:
             yield self
         finally:
-            keeper.drop(row)
+            _KEEPER.drop(row)
             row.is_held = False
             if not row.is_lost:
                 new_status = self._status()
                 kill_point("let go: before")
-                row.retry(lambda: row.database.rows(_LET_GO, row.values(status=new_status)))
+                row.rows(_LET_GO, status=new_status)
                 kill_point("let go: after")
 
     def is_held(self) -> bool:
-        found = self._row.database.rows(
-            "SELECT status = 'running' AND lease_until >= now() FROM runs WHERE id = %(run)s", self._row.values()
-        )
-        return bool(found and found[0][0])
+        statement = "SELECT 1 FROM runs WHERE id = %(run)s AND status = 'running' AND lease_until >= now()"
+        return bool(self._row.database.rows(statement, self._row.values()))
 
     def check(self, *, verify_path: bool = True) -> None:  # noqa: ARG002 (a row has no path)
         """Raises LeaseLost if another process has claimed the run."""
         row = self._row
-        query = "SELECT 1 FROM runs WHERE id = %(run)s AND epoch = %(epoch)s"
-        if row.is_lost or not row.retry(lambda: row.database.rows(query, row.values())):
+        if row.is_lost or not row.rows("SELECT 1 FROM runs WHERE id = %(run)s AND epoch = %(epoch)s"):
             raise row.lease_error()
 
     def _refusal_message(self) -> tuple[str, str]:
         name = self._row.name
-        found = self._row.database.rows("SELECT status, owner FROM runs WHERE id = %(run)s", self._row.values())
+        found = self._row.database.rows(_HOLDER, self._row.values())
         if not found:
             return f"the run `{name}` no longer exists", "`skillrun runs` lists the runs"
         status, owner = found[0]
@@ -175,8 +169,7 @@ class PostgresLease:
 class LeaseKeeper:
     """Renews all leases of a process in a thread. So no lease expires while the event loop is busy or blocked."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    def __init__(self) -> None:
         self._rows: list[RunRow] = []  # a run that was lost and claimed again has two rows here
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
@@ -202,10 +195,10 @@ class LeaseKeeper:
                     self._thread = None
                     return
                 rows = [row for row in self._rows if not row.is_lost]
-            if rows:
-                self._renew(rows)
+            for database in {row.database for row in rows}:
+                self._renew(database, [row for row in rows if row.database is database])
 
-    def _renew(self, rows: list[RunRow]) -> None:
+    def _renew(self, database: Database, rows: list[RunRow]) -> None:
         """Renew all leases with one statement. If the store is unavailable, the next renewal or write tries again."""
         values = {
             "lease": max(row.lease for row in rows),
@@ -213,7 +206,7 @@ class LeaseKeeper:
             "epochs": [row.epoch for row in rows],
         }
         try:
-            renewed = {*self._database.rows(_RENEW, values)}
+            renewed = {*database.rows(_RENEW, values)}
         except SkillrunError:
             return
         for row in rows:
@@ -221,6 +214,4 @@ class LeaseKeeper:
                 row.is_lost = True
 
 
-# the object that renews this process's leases in each store
-_keepers: WeakKeyDictionary[Database, LeaseKeeper] = WeakKeyDictionary()
-_making = threading.Lock()
+_KEEPER: Final = LeaseKeeper()  # renews all leases of this process

@@ -6,7 +6,6 @@ Each file is applied once, in order.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from importlib.resources import files
 from typing import Any, Final
@@ -80,9 +79,7 @@ LOCK_TIMEOUT: Final = "5s"  # how long to wait for active writers
 MIN_BLOB_AGE: Final = timedelta(days=1)
 """Newer contents are kept even if unused, because `submit` sends a project's content before the run that needs it."""
 
-_OLD: Final = """
-    FROM runs WHERE status = ANY(%(statuses)s) AND coalesce(ended_at, created_at) < now() - %(age)s
-"""
+_OLD: Final = "FROM runs WHERE status = ANY(%(statuses)s) AND coalesce(ended_at, created_at) < now() - %(age)s"
 _COUNT: Final = "SELECT count(*) " + _OLD
 _REMOVE: Final = (
     "DELETE FROM runs WHERE id IN (SELECT id " + _OLD + " ORDER BY id LIMIT %(most)s FOR UPDATE SKIP LOCKED)"
@@ -97,15 +94,6 @@ _DROP: Final = (
 )
 
 
-@dataclass(frozen=True)
-class PruneResult:
-    """The number of removed runs, the number of removed contents, and the total size of the contents in bytes."""
-
-    runs: int
-    contents: int
-    size: int
-
-
 class RunPruner:
     """Removes all runs whose status is in `statuses` and that ended longer ago than `age`."""
 
@@ -116,30 +104,24 @@ class RunPruner:
     def count(self) -> int:
         return int(self._database.rows(_COUNT, self._old)[0][0])
 
-    def remove(self, min_age: timedelta = MIN_BLOB_AGE) -> PruneResult:
-        """Remove the old runs, and all unused contents that are older than `min_age`."""
+    def remove(self, min_age: timedelta = MIN_BLOB_AGE) -> tuple[int, list[int]]:
+        """Remove the old runs, and all unused contents that are older than `min_age`.
+
+        Return the number of removed runs, and the size of each removed content in bytes.
+        """
         runs = 0
         batch = {**self._old, "most": RUNS}
         while removed := self._database.transaction(lambda connection: connection.execute(_REMOVE, batch).rowcount):
             runs += removed
-        contents = size = 0
-        after = ""
-        while found := self._database.rows(_FIND, {"fresh": min_age, "after": after, "most": BLOBS}):
-            shas = [sha for (sha,) in found]
-            after = shas[-1]
-            sizes = self._drop_blobs(shas, min_age)
-            contents, size = contents + len(sizes), size + sum(sizes)
-        return PruneResult(runs, contents, size)
+        sizes: list[int] = []
+        shas = [""]
 
-    def _drop_blobs(self, shas: list[str], min_age: timedelta) -> list[int]:
-        """Delete the blobs in `shas` that are still unused, and return their sizes.
-
-        Files cannot be written meanwhile, because a new file could use one of the blobs.
-        """
-
-        def work(connection: psycopg.Connection[Any]) -> list[int]:
+        def drop_unused_blobs(connection: psycopg.Connection[Any]) -> None:
             connection.execute("SELECT set_config('lock_timeout', %s, true)", (LOCK_TIMEOUT,))
-            connection.execute("LOCK TABLE files IN SHARE ROW EXCLUSIVE MODE")
-            return [size for (size,) in connection.execute(_DROP, {"shas": shas, "fresh": min_age}).fetchall()]
+            connection.execute("LOCK TABLE files IN SHARE ROW EXCLUSIVE MODE")  # a new file could use one of the blobs
+            sizes.extend(size for (size,) in connection.execute(_DROP, {"shas": shas, "fresh": min_age}).fetchall())
 
-        return self._database.transaction(work)
+        while found := self._database.rows(_FIND, {"fresh": min_age, "after": shas[-1], "most": BLOBS}):
+            shas = [sha for (sha,) in found]
+            self._database.transaction(drop_unused_blobs)
+        return runs, sizes

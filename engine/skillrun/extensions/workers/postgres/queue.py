@@ -174,8 +174,7 @@ class RunQueue:
 
     def content(self, sha: str) -> bytes:
         """Return the archive of a project by its hash."""
-        content: bytes = self._database.rows("SELECT content FROM blobs WHERE sha = %(sha)s", {"sha": sha})[0][0]
-        return content
+        return bytes(self._database.rows("SELECT content FROM blobs WHERE sha = %(sha)s", {"sha": sha})[0][0])
 
 
 @dataclass(frozen=True)

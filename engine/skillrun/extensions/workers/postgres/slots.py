@@ -10,16 +10,16 @@ import asyncio
 import threading
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable
 from concurrent.futures import Future
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Final
 from uuid import uuid4
 
 import psycopg
 
-from skillrun.extensions.workers.postgres.database import Database
+from skillrun.extensions.workers.postgres.database import CONNECTION_OPTIONS, Database, Rows
 from skillrun.extensions.workers.postgres.lease import LEASE
 from skillrun.models.entries import ProviderConfig
 from skillrun.syntax.diagnostics import SkillrunError
@@ -62,22 +62,21 @@ class ProviderLimits:
         """
         statement = "SELECT ticket, granted FROM take_slot(%(provider)s, %(holder)s, %(lease)s)"
         values = {"provider": provider, "holder": holder, "lease": lease}
-        found = self.database.retry(lambda: self.database.rows(statement, values), lease / 2)
-        return (found[0][0], found[0][1]) if found else None
+        found: list[Any] = self.database.retry(lambda: self.database.rows(statement, values), lease / 2)
+        return found[0] if found else None
 
     def release(self, provider: str, ticket: int) -> None:
         """Release a ticket, whether or not a slot was granted to it."""
         self.database.rows("SELECT give_slot(%(provider)s, %(ticket)s)", {"provider": provider, "ticket": ticket})
 
-    def renew(self, tickets: Sequence[int], lease: float) -> list[tuple[int, bool, float]]:
+    def renew(self, tickets: Iterable[int], lease: float) -> Rows:
         """Renew tickets.
 
         Returns, for each ticket that still exists, its number, whether a slot was granted to it, and the provider's
         pause in seconds.
         """
         statement = "SELECT ticket, granted, pause FROM keep_slots(%(tickets)s::bigint[], %(lease)s)"
-        found = self.database.rows(statement, {"tickets": list(tickets), "lease": lease})
-        return [(ticket, granted, pause) for ticket, granted, pause in found]
+        return self.database.rows(statement, {"tickets": list(tickets), "lease": lease})
 
     def pause(self, provider: str, seconds: float) -> None:
         """Pause all calls to the provider for this many seconds."""
@@ -97,14 +96,7 @@ RENEWALS_PER_LEASE: Final = 3
 MIN_POLL_SECONDS: Final = 0.05  # minimum seconds between renewals
 MAX_EARLY_GRANTS: Final = 1000
 RECONNECT_SECONDS: Final = 1.0  # seconds before reconnecting
-CONNECTION: Final[dict[str, Any]] = {
-    "autocommit": True,
-    "application_name": "skillrun slots",
-    "connect_timeout": 5,
-    "keepalives_idle": 10,
-    "keepalives_interval": 5,
-    "keepalives_count": 3,
-}
+CONNECTION: Final[dict[str, Any]] = {**CONNECTION_OPTIONS, "application_name": "skillrun slots"}
 
 
 class LeasedSlots:
@@ -129,22 +121,16 @@ class LeasedSlots:
 
         Raises SkillrunError if the store is unavailable for too long.
         """
-        ticket = await self._acquire(provider.name)
-        if ticket is not None:
-            try:
-                yield
-            finally:
-                self._release(provider.name, ticket)
-            return
-        with self._lock:
-            semaphore = self._gates.setdefault(provider.name, FairSemaphore(provider.concurrency))
-        async with semaphore.acquire() as waited:
-            ticket = await self._acquire(provider.name) if waited else None  # a limit may have been set meanwhile
-            try:
-                yield
-            finally:
-                if ticket is not None:
-                    self._release(provider.name, ticket)
+        async with AsyncExitStack() as stack:
+            ticket = await self._acquire(provider.name)
+            if ticket is None:
+                with self._lock:
+                    semaphore = self._gates.setdefault(provider.name, FairSemaphore(provider.concurrency))
+                if await stack.enter_async_context(semaphore.acquire()):  # a limit may have been set meanwhile
+                    ticket = await self._acquire(provider.name)
+            if ticket is not None:
+                stack.callback(self._release, provider.name, ticket)
+            yield
 
     def pause(self, provider: ProviderConfig, seconds: float) -> None:
         """Pause the calls of all workers to the provider. If the store is unavailable, only the current call waits."""
@@ -185,13 +171,11 @@ class LeasedSlots:
 
     def _listen_loop(self) -> None:
         """Renew tickets and listen for grants while there are tickets. Reconnect if the connection breaks."""
-        while True:
+        while not self._is_idle():
             with suppress(psycopg.Error, SkillrunError), psycopg.connect(self._url, **CONNECTION) as connection:
                 connection.execute(f'LISTEN "{CHANNEL}{self._holder}"'.encode())
                 while not self._is_idle():
                     self._wait_for_grants(connection, self._renew_tickets())
-                return
-            if self._is_idle():
                 return
             time.sleep(RECONNECT_SECONDS)
 
@@ -217,8 +201,7 @@ class LeasedSlots:
             tickets = dict(self._tickets)
         pause = self._lease / RENEWALS_PER_LEASE
         asked = time.monotonic()
-        renewed = self._limits.renew(list(tickets), self._lease)
-        for number, granted, seconds in renewed:
+        for number, granted, seconds in self._limits.renew([*tickets], self._lease):
             tickets.pop(number).kept = asked
             if granted:
                 self._resolve_ticket(number, slot=True)
@@ -260,31 +243,26 @@ class FairSemaphore:
     @asynccontextmanager
     async def acquire(self) -> AsyncIterator[bool]:
         """Hold the semaphore during the block. Yields whether the caller had to wait."""
-        turn: Future[None] | None = None
+        turn: Future[None] = Future()
         with self._lock:
-            if self._free:
+            has_to_wait = not self._free
+            self._waiting.append(turn)
+            if not has_to_wait:
                 self._free -= 1
-            else:
-                turn = Future()
-                self._waiting.append(turn)
-        if turn is not None:
-            try:
-                await asyncio.wrap_future(turn)
-            except BaseException:
-                if not turn.cancelled():  # granted at the same moment
-                    self._release()
-                raise
+                self._grant_next()
         try:
-            yield turn is not None
+            await asyncio.wrap_future(turn)
+            yield has_to_wait
         finally:
-            self._release()
+            if not turn.cancelled():  # if it was granted
+                with self._lock:
+                    self._grant_next()
 
-    def _release(self) -> None:
-        with self._lock:
-            while self._waiting:
-                turn = self._waiting.popleft()
-                if turn.set_running_or_notify_cancel():
-                    turn.set_result(None)
-                    break
-            else:
-                self._free += 1
+    def _grant_next(self) -> None:
+        """Grant a free place to the first caller that still waits."""
+        while self._waiting:
+            turn = self._waiting.popleft()
+            if turn.set_running_or_notify_cancel():
+                turn.set_result(None)
+                return
+        self._free += 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
@@ -12,35 +11,20 @@ from typing import Final
 
 from skillrun.checker.program import Program
 from skillrun.extensions.workers.postgres.database import Database, StoreRefused, StoreUnavailable
-from skillrun.extensions.workers.postgres.files import PostgresFiles, RunEdits
-from skillrun.extensions.workers.postgres.journal import (
-    PostgresJournal,
-    PostgresTranscript,
-    read_lines,
-    read_rows,
-)
+from skillrun.extensions.workers.postgres.files import STARTED, PostgresFiles, RunEdits, list_started_runs
+from skillrun.extensions.workers.postgres.journal import PostgresJournal, PostgresTranscript, read_lines, read_rows
 from skillrun.extensions.workers.postgres.lease import LEASE, PostgresLease, RunRow
-from skillrun.repository.confined_folder import ConfinedFolder
 from skillrun.repository.paths import require_slug
 from skillrun.store.event_lines import Record, parse_event_line
 from skillrun.store.files import Files
 from skillrun.store.journal import Journal
 from skillrun.store.journal_bodies import body_fits
-from skillrun.store.local.local_files import LocalFiles
 from skillrun.store.memory import MemoryJournal
 from skillrun.store.state import STATE, State, parse_state
 from skillrun.store.stored_run import RunListing, RunNotStarted, StoredRun, slug_from_request
 from skillrun.syntax.diagnostics import SkillrunError, UsageError, did_you_mean
 
-_LISTED: Final = """
-    SELECT name FROM runs JOIN files ON files.run = runs.id AND files.path = 'state.md' ORDER BY runs.id DESC
-"""
-_BEGUN: Final = """
-    SELECT 1 FROM runs JOIN files ON files.run = runs.id AND files.path = 'state.md' WHERE runs.name = %(name)s
-"""
-_UNBEGUN: Final = """
-    SELECT status, queue, reason, owner FROM runs WHERE name = %(name)s AND request IS NOT NULL
-"""
+_UNBEGUN: Final = "SELECT status, queue, reason, owner FROM runs WHERE name = %(name)s AND request IS NOT NULL"
 _OVERVIEW: Final = """
     SELECT runs.name, CASE WHEN runs.status = 'running' AND lease_until < now() THEN 'interrupted' ELSE runs.status END,
            runs.workflow, runs.created_at, blobs.content
@@ -56,9 +40,7 @@ _OVERVIEW: Final = """
     LEFT JOIN files ON files.run = runs.id AND files.path = 'state.md' LEFT JOIN blobs ON blobs.sha = files.sha
     ORDER BY runs.id DESC
 """
-_STATUS: Final = """
-    SELECT status, status = 'running' AND lease_until >= now() FROM runs WHERE id = %(run)s
-"""
+_STATUS: Final = "SELECT status, status = 'running' AND lease_until >= now() FROM runs WHERE id = %(run)s"
 _FORGET: Final = """
     DELETE FROM runs WHERE id = %(run)s AND request IS NULL AND records = 0
     AND NOT EXISTS (SELECT FROM files WHERE files.run = runs.id) AND (status <> 'running' OR epoch = %(epoch)s)
@@ -81,7 +63,7 @@ class PostgresRun(StoredRun):
 
     @property
     def location(self) -> str:
-        return describe_location(self._row.database, self.name)
+        return f"`{self.name}` in {self._row.database.location}"
 
     def command_argument(self, project: Path) -> str:  # noqa: ARG002 (the same in every project)
         return self.name
@@ -112,14 +94,13 @@ class PostgresRun(StoredRun):
     # contents
 
     def open_journal(self, *, create: bool = False) -> Journal:  # noqa: ARG002 (every run has a journal)
-        return PostgresJournal.open(self._row, body_fits)
+        return PostgresJournal(self._row, body_fits)
 
     def read_journal(self, *, while_held: bool = False) -> MemoryJournal:  # noqa: ARG002 (always possible)
-        rows, index = read_rows(self._row)
-        return MemoryJournal(rows, index, body_fits)
+        return MemoryJournal(*read_rows(self._row), body_fits)
 
     def files(self, *, shared: bool = False) -> PostgresFiles:  # noqa: ARG002 (no owners)
-        return PostgresFiles(self._row, lambda name: _open_copy(self._row.database, name))
+        return PostgresFiles(self._row)
 
     def status(self, state: State) -> str:
         """Return the row's status if it is `queued`, `cancelled` or `failed`, and otherwise the status in `state`.
@@ -132,7 +113,7 @@ class PostgresRun(StoredRun):
         return "interrupted" if state.status == "running" and not is_held else state.status
 
     def copy_files(self, target: Files) -> None:
-        self.files().copy(target)
+        self.edits().copy(target)
 
     def edits(self) -> RunEdits:
         """Return the run's files, for users to edit."""
@@ -197,8 +178,7 @@ class PostgresStore:
         run = PostgresRun(row) if row is not None else None
         if run is None or not run.has_state:
             self._check_submitted(name)
-            known = [each for (each,) in self._database.rows(_LISTED)]
-            hint = did_you_mean(name, known) or "`skillrun runs` lists the runs"
+            hint = did_you_mean(name, list_started_runs(self._database)) or "`skillrun runs` lists the runs"
             raise UsageError(f"there is no run `{name}` in {self.location}", hint)
         return run
 
@@ -217,7 +197,7 @@ class PostgresStore:
 
     def list_runs(self) -> Iterator[tuple[str, PostgresRun | Exception]]:
         """Yield the runs that have started."""
-        for (name,) in self._database.rows(_LISTED):
+        for name in list_started_runs(self._database):
             row = RunRow.find(self._database, name, self._lease)
             if row is not None:
                 yield name, PostgresRun(row)
@@ -245,10 +225,10 @@ class PostgresStore:
             self._database.rows(_FORGET, row.values())
 
     def has(self, name: str) -> bool:
-        return bool(self._database.rows(_BEGUN, {"name": name}))
+        return bool(self._database.rows(STARTED + " WHERE name = %(name)s", {"name": name}))
 
     def run_location(self, name: str) -> str:
-        return describe_location(self._database, name)
+        return f"`{name}` in {self.location}"
 
     def command_argument(self, name: str, project: Path) -> str:  # noqa: ARG002 (the same in every project)
         return name
@@ -262,30 +242,3 @@ def _run_listing(name: str, status: str, workflow: str, created_at: datetime, co
     except SkillrunError as error:
         return RunListing(name, "unreadable", unreadable=str(error).splitlines()[0])
     return RunListing.from_state(name, status, state)
-
-
-def describe_location(database: Database, name: str) -> str:
-    return f"`{name}` in {database.location}"
-
-
-class _RunCopy(ConfinedFolder):
-    """A temporary folder with a copy of another run's files. Closing removes the folder."""
-
-    def __init__(self, folder: tempfile.TemporaryDirectory[str]) -> None:
-        self._copied = folder
-        super().__init__(Path(folder.name).resolve())
-
-    def close(self) -> None:
-        super().close()
-        self._copied.cleanup()
-
-
-def _open_copy(database: Database, name: str) -> ConfinedFolder:
-    """Open a copy of another run's files. Raises SkillrunError if the run does not exist."""
-    row = RunRow.find(database, name)
-    if row is None:
-        known = [each for (each,) in database.rows(_LISTED)]
-        raise SkillrunError(f"no run is named `{name}`; {did_you_mean(name, known)}".rstrip("; "))
-    copy = _RunCopy(tempfile.TemporaryDirectory(prefix="skillrun-"))
-    PostgresRun(row).copy_files(LocalFiles(copy))
-    return copy
