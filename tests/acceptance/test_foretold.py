@@ -94,7 +94,7 @@ def test_a_dry_run_uses_the_measured_sizes_and_tool_turns(project: Path) -> None
     smaller = run_workflow("--dry-run", "--json").json
     assert (smaller["measured"], smaller["turns"]) == (1, 2)
     assert smaller["phases"]["write"]["input"] < input_tokens - 3 * 2000
-    assert "1 of 3 steps measured in finished runs" in run_workflow("--dry-run").out
+    assert "measured in finished runs (`skillrun sizes`) for 1 of 3 steps." in run_workflow("--dry-run").out
 
 
 @pytest.mark.slow

@@ -150,7 +150,7 @@ def require_answers(request: RunRequest, out: Output) -> None:
 def _print_outcome(outcome: Outcome, runs: Store, name: str, out: Output, calls: Mapping[str, int] | None) -> None:
     """Print the status, the artifacts, the usage and the next command.
 
-    If this process resumed the run, `calls` counts its calls. The usage is the total of all processes.
+    `calls` is the call count of this process if it resumed the run. The usage is the total of all processes.
     """
     summary: dict[str, Any] = {"run": name, "artifacts": []}
     with suppress(SkillrunError, OSError):  # the run was deleted, as the outcome says

@@ -1,4 +1,4 @@
-"""Performs a dry run on the scripted model. It yields the calls, tokens and price of each phase, and every request.
+"""Performs a dry run with the scripted model. The result has all requests, and each phase's calls, tokens and price.
 
 Reply lengths are taken from measurements of finished runs, or estimated.
 """
@@ -38,8 +38,8 @@ from skillrun.syntax.diagnostics import SkillrunError
 from skillrun.types.types import identifier
 
 SIZES_NOTE: Final = (
-    "Reply lengths and turns with tools: {measured} of {steps} measured in finished runs (`skillrun sizes`), "
-    "the rest estimated."
+    "Reply lengths and turns with tools were measured in finished runs (`skillrun sizes`) for {measured} of {steps}. "
+    "The others are estimated."
 )
 SUMMARY_SUFFIX: Final = f"/summary/{TIER}"  # in the address of a call that summarises a phase, before the attempt
 BRANCHES_NOTE: Final = "Branches are guessed; the real run may differ."
@@ -49,9 +49,9 @@ BRANCHES_NOTE: Final = "Branches are guessed; the real run may differ."
 class AutoResponder:
     """Answers the questions of a dry run.
 
-    The answer comes from `given`, else from the prepared answers, else from the default; failing all of these, it is
-    the first choice. `given` is keyed by question id. `choices_by_question` has the same keys, and collects the choices
-    of each question.
+    The answer comes from the first source that has one: `given`, the prepared answers, the default, the first choice.
+    `given` is keyed by question id. `choices_by_question` collects the choices of each question, also keyed by question
+    id.
     """
 
     given: Mapping[str, Any] = field(default_factory=dict)
@@ -78,7 +78,7 @@ class AutoResponder:
 
 @dataclass(frozen=True)
 class ExpectedSizes:
-    """The expected sizes of calls: the size measured for a step in finished runs or, without one, the default."""
+    """The expected sizes of calls: `by_step` from finished runs, and `default` for steps that are not in `by_step`."""
 
     by_step: Mapping[str, ReplySize]
     default: ReplySize
@@ -94,9 +94,10 @@ class ExpectedSizes:
 
 
 class PaddedScriptedGateway(ScriptedGateway):
-    """A scripted gateway that repeats generated text up to the expected length, since later prompts may contain it.
+    """A scripted gateway that repeats generated text up to the expected length.
 
-    A structured reply is unchanged, but its usage is that of a reply with the expected length.
+    The length matters because later prompts may contain the text. A structured reply is unchanged, but its usage is
+    that of a reply with the expected length.
     """
 
     def __init__(self, expected: ExpectedSizes, *given: Any, **more: Any) -> None:
@@ -145,7 +146,7 @@ async def preview_run(
     skips_jumps: bool = False,
     runs: Path | None = None,
 ) -> RunPreview:
-    """Return the result of a dry run. If `skips_jumps`, `goto` is ignored. `runs` is the folder of other runs."""
+    """Return the result of a dry run. If `skips_jumps` is set, ignore `goto`. `runs` is the folder of other runs."""
     phases: dict[str, UsageTotals] = {}
     phase_by_address: dict[str, str] = {}
     calls: list[tuple[str, UsageTotals]] = []
@@ -229,7 +230,7 @@ async def estimate_run(
     typed: Collection[str],
     prepared: Callable[[], PreparedAnswers] = PreparedAnswers,
 ) -> dict[str, Any] | None:
-    """Return the value of `run.estimate`; None if the dry run does not complete.
+    """Return the value of `run.estimate`, or None if the dry run does not complete.
 
     If a template reads `run.estimate.answers.<id>`, the value has an estimate for each choice of the question `<id>`.
     """
@@ -270,7 +271,7 @@ def _usage_data(spent: UsageTotals, turns: int) -> dict[str, Any]:
 
 
 def print_preview(preview: RunPreview, out: Output) -> int:
-    """Print the expected usage; return 1 if the dry run failed, otherwise 0."""
+    """Print the expected usage. Return 1 if the dry run failed, otherwise 0."""
     outcome, data, rows = preview.outcome, preview.data, []
     for name, spent in [*preview.phases.items(), ("total", sum(preview.phases.values(), UsageTotals()))]:
         numbers = (spent.calls, spent.usage.input, spent.usage.output)

@@ -1,4 +1,4 @@
-"""`skillrun resume`: resumes or reruns a run. It first lists the calls that changed files cause."""
+"""`skillrun resume`: resumes or reruns a run. It first lists the calls that are repeated because files have changed."""
 
 from __future__ import annotations
 
@@ -81,9 +81,9 @@ def resume(run: str, **values: Any) -> int:
 
 
 def resume_run(run_name: str, values: Mapping[str, Any], workflow: str = "") -> int:
-    """Resume a run with option values that are keyed by name, and return the exit code.
+    """Resume a run, and return the exit code. `values` holds the option values, keyed by name.
 
-    If `workflow` is given, raises UsageError for runs of other workflows.
+    Raises UsageError if `workflow` is given and the run belongs to another workflow.
     """
     out, preview = replace(values["out"], quiet=values["quiet"]), values["preview"]
     answer_options = AnswerOptions(values["unattended"], values["interactive"], values["answers"])
@@ -148,7 +148,7 @@ def resume_run(run_name: str, values: Mapping[str, Any], workflow: str = "") -> 
 
 
 def _warn_about_script(run: StoredRun, command: ResumeCommand, flags: Mapping[str, str], out: Output) -> None:
-    """Warn that the run used a script and that this command does not name the script."""
+    """Print a warning if the run was started with a script. The current command does not name a script."""
     recorded = RunView(run).resume_flags
     if "--script" in recorded:
         path, name = recorded["--script"], run.command_argument(current_project())
@@ -159,7 +159,7 @@ def _warn_about_script(run: StoredRun, command: ResumeCommand, flags: Mapping[st
 def _report_completed_run(run: StoredRun, state: State, library: Library, name: str, out: Output) -> None:
     """Report that the run is completed. Print the files that have changed since, and the command to rerun.
 
-    No file counts as changed if the workflow is missing or has errors.
+    If the workflow is missing or has errors, changed files are not printed.
     """
     out.line(f"{run.name} is completed; `skillrun show {name}` shows the details")
     if library.locate(f"workflows/{state.workflow}.md") is not None:
@@ -179,10 +179,10 @@ def _preview_session(loaded: LoadedWorkflow, adopt: bool | None) -> Session:
 def _resolve_adopt_option(
     loaded: LoadedWorkflow, run: StoredRun, adopt: bool | None, out: Output, *, can_ask: bool
 ) -> bool | None:
-    """Return whether a run folder from another machine keeps its own models and its paths outside the project.
+    """Return whether a run folder from another machine keeps its models and its paths outside the project.
 
-    The result is the value of `--adopt` or, without it, the user's answer; None if there is nothing to decide. The
-    records of the run are kept in any case. Raises SkillrunError if the user must decide and cannot be asked.
+    The result is the value of `--adopt` or, without it, the user's answer. It is None if there is nothing to decide.
+    The run keeps its records in any case. Raises SkillrunError if the user must decide and cannot be asked.
     """
     session = _preview_session(loaded, adopt)
     claims = foreign_claims(session, run) if adopt is None else None
@@ -196,12 +196,12 @@ def _resolve_adopt_option(
 
 
 def _migrate_run(run: LocalRun, library: Library, out: Output, *, preview: bool) -> None:
-    """Migrate a run that an older version created; do nothing with other runs. Raises SkillrunError."""
+    """Migrate the run if an older version created it. Raises SkillrunError if migration is not possible."""
     old = run.v1_state()
     if old is None:
         return
     if preview or not old.get("workflow"):
-        hint = "resume it without `--preview`" if preview else "add `workflow: NAME` to its frontmatter"
+        hint = "resume the run without `--preview`" if preview else "add `workflow: NAME` to its frontmatter"
         raise UsageError(f"{run.data().location(STATE)} has schema version 1, and must be migrated first", hint)
     program = load(str(old["workflow"]), out, library).program
     out.lines(run.migrate_v1_run(old, program, utc_timestamp()))
@@ -216,7 +216,7 @@ def _print_preview(
     *,
     from_start: bool,
 ) -> None:
-    """Print the changed files, the calls, the ignored edits and the next command. `run` is a run name with flags."""
+    """Print the changed files, the calls, the ignored edits and the next command. `run` is the run's name and flags."""
     lines = [f"changed since the run: {', '.join(changed)}"] if changed else []
     lines += _call_lines(planned.calls, planned.reused if from_start else None)
     if from_start and planned.calls:
@@ -261,9 +261,9 @@ def _ignored_edits(program: Program, changed: list[str], run: StoredRun) -> list
 
 
 def _call_lines(calls: list[PredictedCall], reused: int | None = None) -> list[str]:
-    """Return lines about the calls and their tokens: first certain calls, then calls that depend on generated replies.
+    """Return lines about the calls and their tokens. Calls that depend on generated replies come last.
 
-    `reused` is the number of calls that a rerun takes from the journal; None for a run that resumes.
+    `reused` is the number of replies that a rerun takes from the journal, or None if the run is resumed.
     """
     if not calls:
         return ["no calls would be made" + (f": all {reused:,} are reused" if reused is not None else "")]

@@ -33,7 +33,7 @@ class WorkflowCommand(click.Command):
 
 
 def workflow_command(name: str, more: Sequence[click.Option] = ()) -> click.Command:
-    """Return a workflow's command, with the options in `more`; if the file is invalid, print the problems and exit."""
+    """Return a workflow's command with the options in `more`. If the file is invalid, print the problems and exit."""
     from skillrun.cli.loading import open_library
 
     library = open_library()
@@ -86,7 +86,7 @@ def workflow_command(name: str, more: Sequence[click.Option] = ()) -> click.Comm
 
 
 def load_definition(name: str, library: Library) -> Workflow:
-    """Return the definition of a workflow; if its file is invalid, print the problems and exit."""
+    """Return the definition of a workflow. If its file is invalid, print the problems and exit."""
     from skillrun.cli.loading import exit_on_errors, problems_for_display, require_workflow
 
     require_workflow(name, library)
@@ -134,7 +134,7 @@ def _resume_run(name: str, run: str, values: Mapping[str, Any]) -> int:
 
 
 def _build_parameter(field: Field, positional: bool, taken: set[str], names: Names) -> click.Parameter:
-    """Return the argument or option of an input. If its name is that of another option, it becomes `--input-<name>`."""
+    """Return the argument or option of an input. If the name of the option is taken, it becomes `--input-<name>`."""
     metavar, complete = "JSON" if field.item.kind == "record" else field.item.word.upper(), None
     if field.item.word == "enum":
         choices = _choices(field, names)
@@ -157,7 +157,7 @@ def _build_parameter(field: Field, positional: bool, taken: set[str], names: Nam
 
 
 def _choices(field: Field, names: Names) -> list[str]:
-    """Return the values of an enum; none if they depend on a run."""
+    """Return the values of an enum, or [] if they depend on a run."""
     from skillrun.types.json_schema import enum_values
 
     try:
@@ -182,7 +182,7 @@ def _option_help(field: Field, names: Names) -> str:
 
 
 def _command_help(workflow: Workflow) -> str:
-    """Return the help: the description, the positional argument, and the paragraphs of the file's help text."""
+    """Return the command's help: the description, the positional argument, and the help text of the workflow file."""
     parts = [workflow.description, *workflow.help.split("\n\n")]
     first = workflow.first_input
     if first is not None:

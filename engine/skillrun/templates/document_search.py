@@ -46,7 +46,7 @@ class TitledText:
 
     @cached_property
     def fenced(self) -> list[bool]:
-        """For each line, whether it is inside a code fence, opens one or closes one."""
+        """For each line, whether it belongs to a code fence. The lines that open and close the fence do."""
         fences = Fences(self.text)
         return [fences.contains(start) for start in self.starts]
 
@@ -56,7 +56,7 @@ class TitledText:
         return line, offset - self.starts[line]
 
     def place_record(self, line: int, column: int) -> dict[str, Any]:
-        """Return a record with the document, line number and line of a place. Cut a long line around the column."""
+        """Return a record with the document's title, the line number and the line. Cut a long line around `column`."""
         spend(PLACE_WORK)
         text = self.lines[line]
         if len(text) > LONGEST:
@@ -66,10 +66,10 @@ class TitledText:
 
 
 def to_documents(value: Any) -> list[TitledText]:
-    """Return the documents to search. `value` is a mapping from title to text, or a single text without a title.
+    """Return the documents to search. `value` maps titles to texts, or is a single text without a title.
 
-    Absent and null texts are skipped. A list is converted to one paragraph per item. A record is converted to its
-    `text` field, or to one line per field if it has no such field.
+    Absent and null texts are skipped. A list becomes one paragraph per item. A record becomes its `text` field, or one
+    line per field if `text` is missing.
     """
     if isinstance(value, Absent):
         return []
@@ -82,7 +82,7 @@ def to_documents(value: Any) -> list[TitledText]:
 
 
 def hits_in(documents: Any, patterns: Any) -> list[dict[str, Any]]:
-    """Return each match of the named regular expressions, ordered by document and position. Case is ignored."""
+    """Return a record for each match of `patterns`, ordered by document and position. Case is ignored."""
     kinds = named_patterns(patterns)
     return [
         {"kind": kind, "hit": hit, **document.place_record(*document.position(offset))}
@@ -92,7 +92,7 @@ def hits_in(documents: Any, patterns: Any) -> list[dict[str, Any]]:
 
 
 def named_patterns(expressions: Any) -> dict[str, list[str]]:
-    """Return lists of regular expressions, keyed by name. An expression outside a mapping is its own name."""
+    """Return lists of regular expressions, keyed by name. Outside a mapping, each expression is its own name."""
     by_name = expressions
     if not isinstance(expressions, Mapping):
         by_name = {to_text(pattern): pattern for pattern in list_or_text(expressions)}
@@ -102,11 +102,12 @@ def named_patterns(expressions: Any) -> dict[str, list[str]]:
 def find_occurrences(
     text: str, kinds: Mapping[str, list[str]], *, ignore_case: bool = True
 ) -> list[tuple[int, str, str]]:
-    """Return the offset, the matched text and the kind of each hit in the whole text, in order of offset.
+    """Return the offset, the matched text and the kind of each hit, in order of offset.
 
-    If several kinds match the same text at the same offset, the first kind wins.
+    Unlike `search`, this searches the whole text. If several kinds match the same text at the same offset, the first
+    kind wins.
     """
-    parts: list[tuple[int, str]] = []  # parts of the text that are short enough to search, each after its offset
+    parts: list[tuple[int, str]] = []  # offset and text of each part; a part is short enough to search
     start = 0
     while len(text) - start > patterns.TEXT_CAP:
         limit = start + patterns.TEXT_CAP  # a part ends at the end of a line, or at a space of a longer line
@@ -143,7 +144,7 @@ def search(pattern: str, text: str, *, ignore_case: bool = True) -> list[pattern
 
 
 def list_or_text(value: Any) -> list[Any]:
-    """Return a list as it is, and a text as a list of one item."""
+    """Return a list unchanged, or a text as the only item of a list."""
     return [value] if isinstance(value, str) else to_list(value)
 
 
@@ -159,5 +160,5 @@ def _document_text(value: Any) -> str:
 
 
 def drop_missing(fields: Mapping[Any, Any]) -> dict[Any, Any]:
-    """Return the entries that are neither absent nor null."""
+    """Return the entries whose value is neither absent nor null."""
     return {name: value for name, value in fields.items() if value is not None and not isinstance(value, Absent)}

@@ -31,10 +31,10 @@ _MAX_UNCLOSED_QUOTES: Final = 20  # after this many values with unclosed quotes,
 
 
 def find_unbalanced_tags(text: str, start: int = 0) -> Iterator[tuple[int, str, str, str]]:
-    """Yield a problem for each closing delimiter without a tag and for each tag that is only half closed.
+    """Yield a problem for each closing delimiter without an opening one, and for each tag that is only half closed.
 
-    A closing delimiter that can be a literal brace of the text is not a problem. Each problem is an offset, a code, a
-    message and a hint; `start` is added to the offsets.
+    Closing delimiters that can be literal braces of the text are not reported. A problem consists of an offset, a code,
+    a message and a hint. `start` is added to the offset.
     """
     tags = _TagScanner(text)
     depth = at = 0
@@ -61,7 +61,7 @@ def find_unbalanced_tags(text: str, start: int = 0) -> Iterator[tuple[int, str, 
 
 
 class _TagScanner:
-    """Finds where tags end. Once a delimiter is missing after one position, later positions are not searched for it."""
+    """Finds where tags end. After a search for a delimiter fails, that delimiter is not searched for again."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -70,13 +70,13 @@ class _TagScanner:
         self.line = (0, 0)  # the end of the line examined last: first with trailing blanks, then without them
 
     def half_closed_end(self, place: int, sign: str) -> int | None:
-        """Return where the line ends if only half of the closing delimiter of the tag at `place` is there."""
+        """Return the end of the line if the tag at `place` ends there with only half of its delimiter."""
         end, closing = self._line_end(place), _CLOSED_BY[sign]
         is_half_closed = sign != "{#" and end - place >= 3 and self.text[end - 1] == closing[0]
         return end if is_half_closed and self.text.find(closing, place + 2, end) < 0 else None
 
     def tag_end(self, place: int, sign: str) -> int | None:
-        """Return where the tag that starts at `place` ends; None if it is never closed."""
+        """Return the end of the tag that starts at `place`, or None if the tag is never closed."""
         if sign == "{%" and (raw := _RAW.match(self.text, place)) and "raw" not in self.missing:
             if match := _END_RAW.search(self.text, raw.end()):
                 return match.end()
@@ -91,7 +91,7 @@ class _TagScanner:
         return end + 2 if end >= 0 else None
 
     def _line_end(self, place: int) -> int:
-        """Return where the line that contains `place` ends, not counting trailing blanks."""
+        """Return the end of the line that contains `place`, without trailing blanks."""
         if place >= self.line[0]:
             end = self.text.find("\n", place)
             end = len(self.text) if end < 0 else end
@@ -120,8 +120,8 @@ class Template:
     """A compiled string or bare expression.
 
     In `tree`, the `lineno` of a node is its offset in `text`; `span` returns the node's position in the file. If the
-    template consists of a single expression, `expression` is set, and rendering returns the expression's value with
-    its type.
+    template consists of a single expression, `expression` is set, and `render` returns the expression's value instead
+    of text.
     """
 
     __slots__ = ("_names", "bare", "expression", "text", "tree")
@@ -155,13 +155,13 @@ class Template:
     def render(self, names: Mapping[str, Any]) -> Any:
         """Return the value of a single expression as plain data, or the text of any other template.
 
-        The value of a single expression may be `Absent`; absent items of lists and mappings are left out. Raises
+        A single expression may have the value `Absent`. Absent items of lists and mappings are left out. Raises
         RenderError.
         """
         return self._render(names, drop_absent)
 
     def render_text(self, names: Mapping[str, Any]) -> str:
-        """Return the rendered text, even for a single expression. Raises RenderError, also for an absent value."""
+        """Return the result as text, even for a single expression. Raises RenderError, also for an absent value."""
         return str(self._render(names, to_text))
 
     def _render(self, names: Mapping[str, Any], finish: Callable[[Any], Any]) -> Any:
@@ -182,7 +182,7 @@ class Template:
 
 @dataclass(frozen=True)
 class Value:
-    """A YAML value whose strings are templates. For a mapping, `key_spans` contains the positions of the keys."""
+    """A YAML value in which each string is a template. For a mapping, `key_spans` holds the positions of the keys."""
 
     span: Span
     plain: Any = None
@@ -192,7 +192,7 @@ class Value:
     key_spans: Mapping[str, Span] = field(default_factory=dict)
 
     def evaluate(self, names: Mapping[str, Any]) -> Any:
-        """Return the value with every string rendered, without absent entries of mappings. Raises RenderError."""
+        """Return the value with every string rendered. Absent values of mappings are left out. Raises RenderError."""
         if self.template is not None:
             return self.template.render(names)
         if self.items is not None:
@@ -219,12 +219,12 @@ class Value:
 
     @property
     def literal(self) -> Any:
-        """The plain value, or None if the value contains an expression."""
+        """The plain value, or None if a string in the value contains tags."""
         return None if self.is_computed else self.evaluate({})
 
     @property
     def is_computed(self) -> bool:
-        """Whether the value contains a string with tags."""
+        """Whether any string in the value contains tags."""
         return not all(template.is_constant for template in self.templates())
 
 
@@ -244,7 +244,7 @@ def compile_condition(text: Text, problems: Problems) -> Template | None:
 
 
 def compile_value(node: Node, problems: Problems) -> Value:
-    """Compile the strings of a node. Report strings with problems, and replace them with null."""
+    """Compile each string of a node. A string with problems is reported and becomes null."""
     if isinstance(node, source.Mapping):
         for key, entry in node.entries.items():
             if isinstance(entry.value, Scalar) and entry.value.value is None:
@@ -272,7 +272,7 @@ def _compile(text: Text, bare: bool, problems: Problems) -> Template | None:
 
 @lru_cache(maxsize=10_000)
 def _parse_tree(text: str, bare: bool) -> tuple[nodes.Template | None, list[tuple[int, str, str, str]]]:
-    """Return the tree of a text, and the text's problems as tuples of offset, code, message and hint.
+    """Return the tree of a text, and a list of problems. A problem consists of an offset, a code, a message and a hint.
 
     Equal texts share one tree, so the tree must not be changed.
     """

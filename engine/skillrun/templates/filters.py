@@ -1,7 +1,7 @@
-"""Jinja's filters and tests for templates, adapted to absent values and to the limits on large values.
+"""Jinja's filters and tests for templates, adapted to absent values and to the work limit of a render.
 
-Where Jinja's filters return iterators, these return lists. They look up fields as expressions do, so a field that a
-record lacks is absent.
+Filters return lists where Jinja's return iterators. They look up fields as expressions do, so a missing field is
+absent.
 """
 
 from __future__ import annotations
@@ -63,9 +63,14 @@ def indent(text: str, width: Any = 4, first: bool = False, blank: bool = False) 
 
 @text_filter
 def format_values(text: str, *values: Any, **named: Any) -> str:
-    """Fill in `%s`, `%d`, `%i`, `%f`, `%x` and `%%`, with optional flags, short width and precision, or `%(name)s`."""
+    """Fill in `%s`, `%d`, `%i`, `%f`, `%x` and `%%`.
+
+    Flags, a width of up to 3 digits, a precision of up to 2 digits and a name, as in `%(name)s`, are allowed.
+    """
     if "%" in _DIRECTIVE.sub("", text):
-        raise TemplateError(f"`{text}` is not a format", "allowed: %s, %d, %i, %f, %x, %%, with a width such as %03d")
+        raise TemplateError(
+            f"`{text}` is not a valid format", "allowed: %s, %d, %i, %f, %x, %%, with a width such as %03d"
+        )
     filled = [value if type(value) in (int, float) else to_text(value) for value in (*values, *named.values())]
     spend_on_text(len(text) + text.count("%") * (1000 + sum(len(part) for part in filled if isinstance(part, str))))
     return text % (dict(zip(named, filled, strict=True)) if named else tuple(filled))
@@ -75,10 +80,10 @@ _DIRECTIVE: Final = re.compile(r"%(?:\(\w+\))?[-#0 +]*\d{0,3}(?:\.\d{1,2})?([sdi
 
 
 def read_number(convert: Callable[[Any, Any], Any], otherwise: Any, /, value: Any, default: Any = ABSENT) -> Any:
-    """Parse a number from a text.
+    """Return the value as a number.
 
-    With a default, return it for an invalid or absent value. Without one, return `otherwise` for an invalid value, and
-    keep an absent value absent.
+    `default` replaces an invalid or absent value. If no default is given, `otherwise` replaces an invalid value, and an
+    absent value stays absent.
     """
     if isinstance(value, Absent):
         return value if default is ABSENT else default
@@ -91,7 +96,10 @@ def absolute(value: Any) -> Any:
 
 
 def round_number(value: Any, precision: int = 0, method: str = "common") -> Any:
-    """Round half to even, as Python does, or with the `method` `ceil` or `floor`. Precision 0 returns an integer."""
+    """Round to `precision` decimals, or to an integer if `precision` is 0.
+
+    The method `common` rounds half to even, as Python does. `ceil` rounds up, and `floor` rounds down.
+    """
     if isinstance(value, Absent):
         return value
     if not 0 <= precision <= 15 or method not in _ROUNDING:
@@ -104,7 +112,7 @@ _ROUNDING: Final[dict[str, Callable[[float], int]]] = {"common": round, "ceil": 
 
 
 def to_json_text(value: Any, indent: Any = None) -> Any:
-    """Return the value as JSON, without needless escapes and with keys in their given order. Keep an absent value."""
+    """Return the value as JSON without needless escapes. Keys keep their order, and an absent value stays absent."""
     if isinstance(value, Absent):
         return value
     return to_json(value, None if indent is None else min(to_integer(indent), 8))
@@ -120,7 +128,7 @@ def title(text: str) -> str:
 
 
 def end_item(at: int, /, value: Any) -> Any:
-    """Return the item or character at an index, or an absent value if there are none."""
+    """Return the item or character at the index `at`, or an absent value if `value` is empty."""
     items = value if isinstance(value, str) else to_list(value)
     return items[at] if items else ABSENT
 
@@ -130,28 +138,29 @@ def reverse(value: Any) -> Any:
 
 
 def join(value: Any, d: Any = "", attribute: Any = None) -> str:
-    """Join the items as texts, with `d` between them. With `attribute`, join this field of each item instead."""
+    """Convert the items to text and join them with `d`. If `attribute` is given, join that field of each item."""
     return join_texts([item for item, _ in pair_with_keys(value, attribute, True)], d)
 
 
 def items(value: Any) -> list[Any]:
-    """Return the pairs of a mapping as two-item lists."""
+    """Return a list `[key, value]` for each entry of a mapping."""
     if not isinstance(value, (Mapping, Absent)):
         raise TemplateError(f"{describe_kind(value)} is not a mapping")
     return [[key, value[key]] for key in value]
 
 
 def dictsort(value: Any, case_sensitive: bool = False, by: str = "key", reverse: bool = False) -> list[Any]:
-    """Return the pairs of a mapping, sorted by key or value."""
+    """Return a list `[key, value]` for each entry of a mapping, sorted by `by`: `key` or `value`."""
     return sort(items(value), reverse, case_sensitive, ("key", "value").index(by))
 
 
 def sort(
     value: Any, reverse: bool = False, case_sensitive: bool = False, attribute: Any = None, order: Any = None
 ) -> list[Any]:
-    """Sort stably by one field, or by several (`priority,id`). Items without the field come last, even in reverse.
+    """Sort stably by the field `attribute`, or by several fields, as in `priority,id`.
 
-    `order` lists the values of the field in the order to sort by. Items with other values come last.
+    Items without the field come last, even in reverse. `order` lists the values of the field in the wanted order. Items
+    with other values come last.
     """
     items = to_list(value)
     if order is not None:
@@ -174,14 +183,17 @@ def sort(
 
 
 def extreme_item(largest: bool, /, value: Any, case_sensitive: bool = False, attribute: Any = None) -> Any:
-    """Return the largest or smallest item, the first of equal ones. Prefer items with the field."""
+    """Return the largest or smallest item; among equal items, the first.
+
+    An item without the field `attribute` is returned only if no item has the field.
+    """
     return end_item(0, sort(value, largest, case_sensitive, attribute))
 
 
 def unique(value: Any, case_sensitive: bool = False, attribute: Any = None, keep: str = "first") -> list[Any]:
     """Return the items without duplicates. Items are compared as a whole, or by the field `attribute`.
 
-    `keep` is `first` or `last`, and says which of several duplicates stays.
+    `keep` says which of several equal items stays: `first` or `last`.
     """
     if keep not in _KEEP_STEPS:
         raise TemplateError(f"`keep` is `{to_text(keep)}`", f"allowed: {', '.join(_KEEP_STEPS)}")
@@ -196,9 +208,10 @@ _KEEP_STEPS: Final = {"first": 1, "last": -1}  # the slice step with which the i
 
 
 def groupby(value: Any, attribute: Any, default: Any = ABSENT, case_sensitive: bool = False) -> list[Any]:
-    """Return one pair for each value of a field: the value, and the items that have it.
+    """Return a pair for each value of the field `attribute`: the value, and the items with that value.
 
-    The pairs are sorted by value. The pair of the items without the field comes last.
+    The pairs are sorted by value. Items without the field have the value `default`. If no default is given, they form
+    the last pair.
     """
     groups: dict[tuple[Any, ...], list[Any]] = {}
     for key, item in pair_with_keys(value, attribute, True):
@@ -208,7 +221,7 @@ def groupby(value: Any, attribute: Any, default: Any = ABSENT, case_sensitive: b
 
 
 def total(value: Any, attribute: Any = None, start: Any = 0) -> Any:
-    """Return the sum of numbers. With `start=[]`, return the concatenation of lists instead, without absent lists."""
+    """Return the sum of numbers. With `start=[]`, concatenate lists instead, and ignore absent lists."""
     parts = [part for part, _ in pair_with_keys(value, attribute, True)]
     if isinstance(start, list):
         lists = [to_list(part) for part in (start, *parts)]
@@ -220,13 +233,13 @@ def total(value: Any, attribute: Any = None, start: Any = 0) -> Any:
 
 
 def flatten(value: Any) -> list[Any]:
-    """Concatenate the lists of a list, ignoring absent ones."""
+    """Concatenate the lists in a list. Absent lists are ignored."""
     items: list[Any] = total(value, start=[])
     return items
 
 
 def pick(value: Any, /, *names: Any, **renamed: Any) -> Any:
-    """Keep only these fields of a record, or of each record in a list; `new='old'` renames the field `old`."""
+    """Keep the fields `names` of a record, or of each record in a list. `new='old'` keeps the field `old` as `new`."""
     fields = {str(name): name for name in names} | renamed
 
     def pick_fields(record: Mapping[str, Any]) -> dict[str, Any]:
@@ -236,18 +249,18 @@ def pick(value: Any, /, *names: Any, **renamed: Any) -> Any:
 
 
 def plus(value: Any, /, **fields: Any) -> Any:
-    """Add or replace fields of a record, or of each record in a list; absent values are ignored."""
+    """Add or replace fields of a record, or of each record in a list. Absent values are ignored."""
     given = drop_absent_fields(fields)
     return _map_records(value, len(given), lambda record: {**record, **given})
 
 
 def zip_lists(**lists: Any) -> list[dict[str, Any]]:
-    """Return a list of records: the first contains the first item of each list, the second the second, and so on.
+    """Return one record for each position, up to the end of the shortest list.
 
-    It has as many records as the shortest list has items. Absent items are left out of their records.
+    A record contains the item of each list at that position, keyed by the list's name. Absent items are left out.
     """
     if not lists:
-        raise TemplateError("`zip` takes lists by name", "`zip(source=a, target=b)`")
+        raise TemplateError("`zip` takes its lists as named arguments", "`zip(source=a, target=b)`")
     columns = [to_list(value) for value in lists.values()]
     spend(len(columns) * min(map(len, columns)))
     return [drop_absent_fields(dict(zip(lists, row, strict=True))) for row in zip(*columns, strict=False)]
@@ -270,9 +283,10 @@ def _map_records(value: Any, fields: int, change: Callable[[Mapping[str, Any]], 
 
 
 def pair_with_keys(value: Any, attribute: Any, case_sensitive: bool) -> list[tuple[Any, Any]]:
-    """Return a pair of key and item for each item. The key is a field of the item, or the item itself.
+    """Return the pair `(key, item)` for each item.
 
-    A key that is a text is case folded unless `case_sensitive` is set.
+    The key is the field `attribute` of the item or, without `attribute`, the item itself. Text keys are case folded
+    unless `case_sensitive` is set.
     """
     items = to_list(value)
     spend(4 * len(items))
@@ -288,7 +302,7 @@ def _fold_case(value: Any, case_sensitive: bool) -> Any:
 
 
 def _equality_key(key: Any) -> tuple[Any, ...]:
-    """Return a hashable key that is the same for equal values. True is not equal to 1, and absent values are equal."""
+    """Return a hashable key that is the same for equal values. True and 1 differ, and all absent values are equal."""
     if isinstance(key, Absent):
         return ()
     return (key, isinstance(key, bool)) if isinstance(key, (str, int, float)) else (to_json(key), None)
@@ -305,7 +319,7 @@ SIGNS: Final[Mapping[str, str]] = {
     **dict.fromkeys(("gt", "greaterthan"), "gt"),
     "ge": "gteq",
 }
-"""Jinja's operator names, keyed by the names of the tests that compare."""
+"""Jinja's names of comparison operators, keyed by the names of tests."""
 
 
 def _compare(sign: str, /, value: Any, other: Any) -> bool:

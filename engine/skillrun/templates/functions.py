@@ -1,4 +1,4 @@
-"""The project's own filters and functions for templates. They are pure, and each has bounded work.
+"""The project's own filters and functions for templates. Each is pure and does a limited amount of work.
 
 Most algorithms are in `scoring`. This module contains the algorithms that only process text, and defines how each
 filter treats an absent value.
@@ -28,7 +28,7 @@ P = ParamSpec("P")
 
 
 def text_filter(change: Callable[Concatenate[str, P], Any]) -> Callable[Concatenate[Any, P], Any]:
-    """Turn a function of a text into a filter that keeps an absent value and converts any other value to text."""
+    """Turn a function of a text into a filter. The filter keeps absent values, and converts other values to text."""
 
     @wraps(change)
     def apply_change(value: Any, /, *arguments: P.args, **options: P.kwargs) -> Any:
@@ -49,9 +49,10 @@ def wrap_untrusted_text(text: str) -> str:
 
 
 def to_single_line(text: str, max_length: int = 120) -> str:
-    """Return foreign text in a form that is safe in a message of the engine.
+    """Make text from outside the engine safe for use in a message.
 
-    The result is one line of at most `max_length` characters, without control characters and with tags broken up.
+    The result is one line of at most `max_length` characters. It contains no control characters, and tags in it are
+    broken up.
     """
     words = " ".join(_TAG.sub(r"\1 \2", text[: 4 * max_length]).split())
     plain = "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in words)
@@ -65,7 +66,7 @@ _TAG: Final = re.compile(r"(untrusted)([-‐‑‒–—−﹣－])", re.IGNOREC
 def section(text: str, heading: Any) -> Any:
     """Return the text under a markdown heading, including subsections, or an absent value if no heading matches.
 
-    The level, case, numbering and emphasis of headings are ignored.
+    Headings are compared without level, case, numbering and emphasis.
     """
     if isinstance(heading, Absent):
         return ABSENT
@@ -92,7 +93,7 @@ def _normalize_heading(heading: str) -> str:
 def slug(text: str) -> str:
     """Return the text as a name of at most 64 lower-case letters, digits and hyphens.
 
-    A text without any such characters becomes its hash.
+    A text without ASCII letters and digits becomes its hash.
     """
     ascii_text = unicodedata.normalize("NFKD", text[:1000]).encode("ascii", "ignore").decode().lower()
     name = re.sub(r"[^a-z0-9]+", "-", ascii_text).strip("-")[:64].rstrip("-")
@@ -100,7 +101,7 @@ def slug(text: str) -> str:
 
 
 def lines(value: Any) -> list[str]:
-    """Return the non-empty lines of a text, stripped."""
+    """Return the lines of a text, stripped. Empty lines are left out."""
     return split(value, "\n")
 
 
@@ -119,12 +120,12 @@ def paragraphs(value: Any) -> list[str]:
 
 
 def split(value: Any, by: Any) -> list[str]:
-    """Return the non-empty parts of a text between occurrences of `by`, stripped."""
+    """Return the parts of a text between occurrences of `by`, stripped. Empty parts are left out."""
     if isinstance(value, Absent):
         return []
     text, mark = to_text(value), to_text(by)
     if not mark:
-        raise TemplateError("`split` needs a separator", "`x | split(';')`, `x | lines`")
+        raise TemplateError("`split` needs a separator", "write `x | split(';')` or `x | lines`")
     spend(len(text) >> 3)
     return [part.strip() for part in text.split(mark) if part.strip()]
 
@@ -151,7 +152,7 @@ def tokens(text: Any) -> int:
 
 @text_filter
 def clip(text: str, n: Any) -> str:
-    """Cut the text to at most n tokens. They include the ` […]` that marks a cut text."""
+    """Cut the text to at most n tokens. The limit includes the ` […]` at the end of a cut text."""
     return compaction.clip(_charged_text(text), to_integer(n))
 
 
@@ -163,7 +164,7 @@ def overlap(a: Any, b: Any) -> float:
 
 
 def dedupe(items: Any, by: Any = None, threshold: Any = 0.6) -> list[Any]:
-    """Remove items that nearly repeat an earlier one; `by` names the field that holds their text."""
+    """Remove items that nearly repeat an earlier item. `by` names the field to compare."""
     records = to_list(items)
     if not isinstance(by, (str, NoneType)):
         by, threshold = None, by
@@ -172,7 +173,7 @@ def dedupe(items: Any, by: Any = None, threshold: Any = 0.6) -> list[Any]:
 
 
 def convergence(replies: Any, settings: Any) -> Any:
-    """Return measures of how far replies agree, or an absent value for fewer than two replies with text.
+    """Return measures of agreement among replies, or an absent value for fewer than two replies with text.
 
     The measures are score, ratio, stability, level and keyword counts.
     """
@@ -213,10 +214,10 @@ def hits(text: Any, patterns: Any) -> list[str]:
 def new_in(
     later: Any, earlier: Any, field: Any, least: Any = similarity.MIN_NEW_WORDS, idle: Any = ()
 ) -> list[dict[str, Any]]:
-    """Return, for each reply, the new items in it compared with the same member's earlier reply.
+    """Compare each reply with the same member's earlier reply, and return its new items.
 
     An item of the list `field` is new if it has at least `least` words that do not occur in the earlier reply. Words
-    that match the patterns `idle` are ignored.
+    that match a pattern in `idle` are ignored.
     """
     replies, before = to_list(later), to_list(earlier)
     spend_on_values([replies, before])
@@ -247,10 +248,10 @@ def number_range(start: Any, stop: Any = None, step: Any = 1) -> list[int]:
 
 
 def apply_text_edits(text: Any, changes: Any) -> dict[str, Any]:
-    """Return the text with the changes applied: each replaces the words of its `says` with the words of its `instead`.
+    """Apply changes to a text. Each change replaces the words in its `says` with the words in its `instead`.
 
-    White space between the words of `says` may differ from the text. A change whose words occur exactly once is applied
-    and listed in `made`. Any other change is listed in `missed`.
+    A change is applied if its `says` occurs exactly once in the text; white space may differ. Applied changes are
+    listed in `made`, all others in `missed`.
     """
     amendment: dict[str, Any] = {"text": "" if isinstance(text, Absent) else to_text(text), "made": [], "missed": []}
     for change in to_list(changes):
@@ -269,7 +270,7 @@ def apply_text_edits(text: Any, changes: Any) -> dict[str, Any]:
 
 
 def _find_unique_span(text: str, words: str) -> tuple[int, int] | None:
-    """Return the start and end of the words, or None if they do not occur exactly once."""
+    """Return the start and end of `words` in the text, or None if `words` does not occur exactly once."""
     words = words.strip()
     spend(len(text) >> 3)
     if not words:

@@ -1,8 +1,8 @@
-"""Finds ids in documents: where each is defined, where it is cited, and which ids are linked.
+"""Finds ids in documents: where each id is defined and cited, and which ids are linked.
 
-An id is defined where it starts a heading, a list item or a table row. It is also defined where it starts any other
-line, if it is bold, follows `id:` or is followed by a colon. An id in a code fence or at the start of an enumeration is
-never defined there. Every occurrence that does not define the id is a citation.
+An occurrence defines the id if it starts a heading, a list item or a table row. At the start of any other line, it
+defines the id if it is bold, follows `id:` or is followed by a colon. An occurrence in a code fence or at the start of
+an enumeration never defines the id. An occurrence that does not define the id is a citation.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ _NEXT: Final = re.compile(r"/(\d+)(?![\w-])|,[ ]?(\d+)(?=[ ]?(?:[,;.)|/–—]|$
 class _Mention:
     """An occurrence of an id; `kind` is the name of the pattern that matches the id.
 
-    `form` is set if the id is defined here. `depth` is then the heading level, or the indentation of another form.
+    `form` is set if this occurrence defines the id. `depth` is then the level of a heading, or the indentation of
+    another form.
     """
 
     line: int
@@ -62,10 +63,10 @@ class _Mention:
 
 
 def ids_in(documents: Any, patterns: Any, where: Any = None, to: Any = "to") -> list[dict[str, Any]]:
-    """Return a record for each id that the regular expressions find, in order of appearance. Case matters.
+    """Return a record for each id that matches `patterns`, in order of appearance. Case matters.
 
-    `where` maps a kind to the titles of the only documents that define ids of this kind. `to` is the word, or a list of
-    the words, between the first and the last id of a range. All ids of a range count as cited.
+    `where` maps a kind to document titles; only these documents define ids of the kind. `to` is the word, or a list of
+    words, between the first and the last id of a range, as in `AC-1 to AC-4`. All ids of a range count as cited.
     """
     kinds, words = named_patterns(patterns), [to_text(word) for word in list_or_text(to)]
     if where is not None and not isinstance(where, (Mapping, Absent)):
@@ -88,8 +89,8 @@ def ids_in(documents: Any, patterns: Any, where: Any = None, to: Any = "to") -> 
 def links_between(ids: Any, document: Any, other: Any) -> list[dict[str, Any]]:
     """Return a record for each id that `document` defines, with its links to the document `other`.
 
-    There is a link at each place where `other` mentions the id, and at each place where the id's item in `document`
-    mentions an id that `other` defines. The `id` of a link is the id that `other` defines.
+    Each place where `other` mentions the id is a link. Each place where the id's item in `document` mentions an id that
+    `other` defines is a link too. The `id` of a link is the id that `other` defines.
     """
     records = [entry for entry in to_list(ids) if isinstance(entry, Mapping)]
     spend_on_values(records)
@@ -153,7 +154,7 @@ def _mentions(
 
 
 def _is_whole(text: str, start: int, name: str) -> bool:
-    """Whether a match is a whole id: `AC-1` is not one in `AC-12`, `X-AC-1`, `AC-1b`, `AC-1-2` and `AC-1.2`."""
+    """Whether a match is a whole id. `AC-1` is only a part of `AC-12`, `X-AC-1`, `AC-1b`, `AC-1-2` and `AC-1.2`."""
     end = start + len(name)
     before, following = text[max(start - 3, 0) : start].rstrip("_")[-1:], text[end : end + 3].lstrip("_")[:2]
     if before == "-" or before.isalnum() or following[:1].isalnum():
@@ -167,13 +168,13 @@ def _is_whole(text: str, start: int, name: str) -> bool:
 
 
 def _split_number(name: str) -> tuple[str, str]:
-    """Split an id into its prefix and its trailing number, which is empty if the id does not end with a number."""
+    """Split an id into a prefix and a trailing number. The number is empty if the id does not end with digits."""
     match = _NUMBERED.fullmatch(name)
     return (match[1], match[2]) if match else (name, "")
 
 
 def _expand_range(name: str, line: str, end: int, words: list[str]) -> Iterator[str]:
-    """Yield all ids but the first of a range or enumeration: `AC-1 to AC-4`, `AC-1–4`, `AC-1/2/3` or `AC-1, 2, 5`."""
+    """Yield the ids after the first in a range or enumeration: `AC-1 to AC-4`, `AC-1–4`, `AC-1/2/3` or `AC-1, 2, 5`."""
     prefix, number = _split_number(name)
     if not number:
         return
@@ -196,7 +197,7 @@ def _expand_range(name: str, line: str, end: int, words: list[str]) -> Iterator[
 
 
 def _form(line: str, column: int, end: int) -> tuple[Form | None, int]:
-    """Return the form in which a line defines the id at a column, and the depth; without a definition, (None, 0)."""
+    """Return the form and depth of the definition at `column`, or (None, 0) if the line defines no id there."""
     lead = _LEAD.fullmatch(line, 0, column) if column <= LONGEST_LEAD else None
     if lead is None:
         return None, 0
@@ -213,7 +214,7 @@ def _form(line: str, column: int, end: int) -> tuple[Form | None, int]:
 
 
 def _enclosing_items(document: TitledText, mentions: list[_Mention]) -> list[list[str]]:
-    """Return, for each line, the ids of the items that contain it, outermost first."""
+    """Return, for each line, the ids of the items that contain the line, outermost first."""
     defined: dict[int, _Mention] = {}
     for mention in mentions:
         if mention.form is not None:

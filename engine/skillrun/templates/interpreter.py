@@ -31,7 +31,7 @@ from skillrun.templates.vocabulary import FUNCTIONS, apply, apply_test
 
 
 class Bindings:
-    """The names that are known at one point of a render: `names` are passed in, and the template sets `local_names`."""
+    """The names that are known during a render. The caller passes `names`, and the template sets `local_names`."""
 
     __slots__ = ("block", "budget", "local_names", "names")
 
@@ -42,7 +42,7 @@ class Bindings:
         self.block = ""  # the text of the `{% set %}` whose filters are running
 
     def nested_scope(self) -> Bindings:
-        """Return an inner scope, whose assignments do not change this scope."""
+        """Return an inner scope. Assignments in the inner scope do not change this scope."""
         self.budget.spend(8 + len(self.local_names))
         return Bindings(self.names, self.budget, dict(self.local_names))
 

@@ -1,4 +1,4 @@
-"""Limits the work and output of a render. Each template operation is charged here before it builds its result."""
+"""Limits the work and output of a render. Each template operation charges its work before it builds its result."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ WORK_PER_SECOND: Final = 1_000_000  # work units per second of regular expressio
 
 
 class TemplateError(Exception):
-    """An error that the template's author can fix. `offset` is its place in the template's text, if known."""
+    """An error that the template's author can fix. `offset` is the position in the template's text, if known."""
 
     def __init__(self, message: str, hint: str = "", offset: int | None = None, code: str = "expression") -> None:
         super().__init__(message)
@@ -24,13 +24,13 @@ class TemplateError(Exception):
         self.code = code
 
     def with_offset(self, offset: int) -> TemplateError:
-        """Set the offset unless it is already known; return the error."""
+        """Set the offset if it is not yet known, and return the error."""
         self.offset = offset if self.offset is None else self.offset
         return self
 
 
 class RenderBudget:
-    """The remaining work and the maximum text length of one render, including nested renders."""
+    """The remaining work and the maximum text length of one render. Nested renders share the budget."""
 
     __slots__ = ("max_text", "remaining_work")
 
@@ -49,7 +49,7 @@ _budget: ContextVar[RenderBudget | None] = ContextVar("budget", default=None)
 
 
 class render_budget:  # noqa: N801 (used like a function; a generator function would slow down each render)
-    """A context manager that sets the budget of a render, multiplied by `times`. A nested render shares the budget."""
+    """A context manager that sets a budget of `times` the usual size. A nested render keeps the outer budget."""
 
     __slots__ = ("_times", "_token")
 
@@ -75,7 +75,7 @@ def spend(work: int) -> None:
 
 
 def handling_cost(value: Any) -> int:
-    """Return the work units for handling a value once. The contents of a list's or mapping's items do not count."""
+    """Return the work units for handling a value once. Each item of a list or mapping costs 1, whatever its size."""
     if isinstance(value, str):
         return 1 + (len(value) >> 5)
     return 1 + len(value) if isinstance(value, (list, tuple, Mapping)) else 1

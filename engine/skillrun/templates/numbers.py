@@ -1,4 +1,4 @@
-"""Finds the amounts in documents, with their units, so that a limit in one document can be looked up in another.
+"""Finds amounts and their units in documents, for example to compare the limits in two documents.
 
 Numbers that are not amounts are skipped: numbers of list items and headings, dates, times, versions, and numbers in
 ids, names and paths.
@@ -26,7 +26,7 @@ _LEAD: Final = re.compile(
     r"[ \t>|]*(?:(?:[-*+]|#{1,6})[ \t]+)*(?:\[.?\][ \t]+)?[*_]*[\d.]*\d[.)][*_]*(?=[ \t]|$)"
     r"|[ \t>]*#{1,6}[ \t]+[\d.]+(?=[ \t])"
 )
-"""The number of a list item or heading."""
+"""Matches the number of a list item or heading."""
 _NAME: Final = re.compile(r"(?:^|[^.!?:;|\s])[ ]+[^\W\d_]*[A-Z][^\W\d_]*[ ]$")
 _QUOTES: Final = tuple("\"'‘’“”„«»")
 _LETTERS: Final = re.compile(r"[^\W_]*")
@@ -35,7 +35,7 @@ _LETTERS: Final = re.compile(r"[^\W_]*")
 def numbers_in(documents: Any, code: Any = False) -> list[dict[str, Any]]:
     """Return a record for each amount in the documents, in order of appearance.
 
-    The unit of an amount is the word after the number. Code fences are only searched with `code`.
+    The unit of an amount is the word after the number. Code fences are searched only if `code` is set.
     """
     amounts: dict[str, dict[str, Any]] = {}
     for document in to_documents(documents):

@@ -1,4 +1,4 @@
-"""Finds the paths in documents, and whether a word near a path marks it as new.
+"""Finds paths in documents, and detects which paths a nearby word marks as new.
 
 A path is a word with a `/` that looks like a file or folder. This module does not access files: the verb `find`
 determines whether a path exists.
@@ -40,8 +40,8 @@ class _Mention:
 def paths_in(documents: Any, new: Any = ()) -> list[dict[str, Any]]:
     """Return a record for each path, in order of appearance.
 
-    `new` lists regular expressions for the words that mark an adjacent path as new. A path is new if at least one of
-    its mentions is marked.
+    `new` lists regular expressions for words such as `new`, which mark a path next to them as new. A path is new if at
+    least one of its mentions is marked.
     """
     marks = named_patterns(new)
     paths: dict[str, dict[str, Any]] = {}
@@ -79,7 +79,7 @@ def _mentions(line: str) -> Iterator[_Mention]:
             continue
         quoted = plain[start - 1 : start] == "`" == plain[end : end + 1]
         if word[0].endswith("/") and plain[end : end + 1] == "`" and not quoted:
-            continue  # a `/` between two words, of which the second is in backticks
+            continue  # a `/` between two words; the second word is in backticks
         path = _PLACE_IN_IT.sub("", word[0]).rstrip(".…:,?!*_" if not quoted else "….:,")
         path = path.lstrip("*_").removeprefix("./")
         spend(MENTION_WORK)
@@ -130,11 +130,11 @@ def _find_new_paths(line: str, mentions: list[_Mention], marks: list[int]) -> se
 
 
 def _select_group(line: str, mentions: list[_Mention], groups: list[list[int]], column: int) -> list[int]:
-    """Return the group of paths that a mark applies to. It is empty if no group on the line belongs to the mark.
+    """Return the group of paths that the mark at `column` applies to, or [] if there is no such group on the line.
 
     If there is a comma between the preceding and the following group, the mark applies to the group on its own side of
-    the comma. Without a comma, the mark applies to the following group if a word separates it from the preceding group,
-    and to the preceding group if not.
+    the comma. Without a comma, the mark applies to the following group if a word stands between the preceding group and
+    the mark. Otherwise, it applies to the preceding group.
     """
     preceding = next((group for group in reversed(groups) if mentions[group[-1]].end <= column), [])
     following = next((group for group in groups if mentions[group[0]].start > column), [])
@@ -142,7 +142,7 @@ def _select_group(line: str, mentions: list[_Mention], groups: list[list[int]], 
     start = mentions[following[0]].start if following else column
     if not preceding or not following:
         return [] if _SENTENCE.search(line, end, start) else preceding or following
-    depth = 0  # of brackets, in which commas do not count
+    depth = 0  # of brackets; commas inside brackets do not count
     for at in range(end, start):
         depth += (line[at] in "([") - (line[at] in ")]")
         if depth <= 0 and line[at] in ",;.|" and line[at + 1 : at + 2].isspace():

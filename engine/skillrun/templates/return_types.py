@@ -1,7 +1,7 @@
-"""The types of the records that functions and steps return, and the rules that infer the result type of a built-in.
+"""Types of the records that functions and steps return, and rules that infer the result types of built-ins.
 
-A built-in has such a rule, or just a type if its result type is always the same. A rule takes the types of the
-arguments; the first argument of a filter is the filtered value.
+A built-in whose result type is always the same has a type instead of a rule. A rule takes the types of the arguments.
+The first argument of a filter is the value before the `|`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ FAILURES: Final = (
     *STATUSES[1:], "auth", "not_found", "rate_limit", "overloaded", "connection", "invalid_request", "too_long",
     "other", "failed",
 )  # fmt: skip
-"""The kinds of failures: first those of replies, then those of calls, then any other."""
+"""The kinds of failures: of replies, then of calls, then all others."""
 _STATUS: Final = TEXT._replace(values=STATUSES)
 _KIND: Final = TEXT._replace(values=FAILURES)
 READ_LINES: Final = record({"path": TEXT, "from": NUMBER, "lines": NUMBER}, "the lines read")
@@ -74,7 +74,7 @@ AMOUNT: Final = record({"number": TEXT, "value": NUMBER, "unit": TEXT, "cited": 
 
 
 class InferenceContext(Protocol):
-    """The methods of the checker's type inference that rules call."""
+    """The methods of the checker's type inference. Rules call them."""
 
     def infer(self, node: nodes.Node) -> Type: ...
 
@@ -121,7 +121,7 @@ def fewer_items(_: InferenceContext, __: nodes.Node, types: list[Type]) -> Type:
 
 
 def _as_list_type(type_: Type) -> Type:
-    """Return the type as a list; a mapping becomes the list of its keys."""
+    """Return the type of the list of keys for a mapping or record, or any other type unchanged."""
     return list_of(TEXT) if type_.kind in ("map", "record") else type_
 
 
@@ -156,7 +156,7 @@ def top_result(context: InferenceContext, node: nodes.Call | nodes.Filter, types
 
 
 def select_result(context: InferenceContext, node: nodes.Call | nodes.Filter, types: list[Type]) -> Type:
-    """Infer the result of `selectattr` and `rejectattr`: fewer items. `selectattr` keeps only items with the field."""
+    """Infer the result of `selectattr` and `rejectattr`: fewer items. After `selectattr`, all items have the field."""
     attribute, test, value = (_argument(node, number) for number in range(3))
     path, tested = constant_value(attribute), ANY
     if attribute is not None and isinstance(path, str):
@@ -221,7 +221,7 @@ def zip_result(context: InferenceContext, node: nodes.Call | nodes.Filter, _: li
 
 
 def _match_input_shape(input_type: Type, result: Type) -> Type:
-    """Return `result` if the input is a record, or the type of a list of `result` if the input is a list."""
+    """Return `result` if the input is a record, or else the type of a list of `result`."""
     return result if input_type.kind == "record" else list_of(result, filled=_is_filled(input_type))
 
 
@@ -231,7 +231,7 @@ def text_result(_: InferenceContext, __: nodes.Node, types: list[Type]) -> Type:
 
 
 def default_result(_: InferenceContext, __: nodes.Node, types: list[Type]) -> Type:
-    """Infer the result of `default`: the present value, or the default."""
+    """Infer the result of `default`: the value if it is present, or else the default."""
     return merge_types([types[0].present(), *types[1:2]])
 
 
@@ -268,7 +268,7 @@ def mean_result(_: InferenceContext, __: nodes.Node, types: list[Type]) -> Type:
 
 
 def matches_result(_: InferenceContext, __: nodes.Node, types: list[Type]) -> Type:
-    """Infer the result of `matches`: lists of hits, keyed by the name of the pattern. A name may be absent."""
+    """Infer the result of `matches`: lists of hits, keyed by pattern name. A pattern without hits is absent."""
     patterns = types[1] if len(types) > 1 else ANY
     if patterns.kind != "record":
         return map_of(list_of(TEXT))
@@ -282,7 +282,7 @@ def model_result(_: InferenceContext, __: nodes.Node, types: list[Type]) -> Type
 
 
 def latest_result(_: InferenceContext, __: nodes.Node, types: list[Type]) -> Type:
-    """Infer the result of `latest`: a list of replies. If all arguments have known replies, their types are merged."""
+    """Infer the result of `latest`: a list of replies. If the reply types of all arguments are known, merge them."""
     lists = [type_.fields.get("replies", ANY) if type_.kind == "record" else type_ for type_ in types]
     replies = [type_.item for type_ in lists if type_.item is not None and type_.item.kind == "record"]
     is_known = bool(lists) and len(replies) == len(lists) and all(type_.kind == "list" for type_ in lists)
@@ -290,7 +290,7 @@ def latest_result(_: InferenceContext, __: nodes.Node, types: list[Type]) -> Typ
 
 
 def records_by_kind(type_: Type) -> Rule:
-    """Return a rule that infers a list of records. The `kind` of a record is the name of one of the patterns."""
+    """Return a rule that infers a list of records. The `kind` of each record is one of the pattern names."""
 
     def rule(_: InferenceContext, __: nodes.Node, types: list[Type]) -> Type:
         patterns = types[1] if len(types) > 1 else ANY

@@ -1,7 +1,7 @@
 """Parses a template into Jinja's tree, and checks it. The `lineno` of a node is the node's offset in the text.
 
-The check reports unsupported constructs, and filters, functions and tests that do not exist or do not accept their
-arguments. It does not check whether variables exist.
+The check reports unsupported constructs. It also reports filters, functions and tests that do not exist or do not
+accept their arguments. It does not check whether variables exist.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def parse_template(source: str, bare: bool) -> nodes.Template:
 
 
 def _explain_error(error: TemplateSyntaxError, reader: _TemplateParser, bare: bool) -> TemplateError:
-    """Return the error with Jinja's message in the notation that authors use, and with the offset from the parser."""
+    """Convert an error of Jinja. The message uses the notation of authors, and the offset comes from the parser."""
     message, at, source = str(error.message), min(error.lineno, len(reader.source)), reader.source
     if not bare and re.search(r"nexpected end of template|'end of template'|Missing end", message):
         at = reader.open_tags[-2 if message.startswith("U") else -1]
@@ -61,7 +61,7 @@ def _explain_error(error: TemplateSyntaxError, reader: _TemplateParser, bare: bo
 
 
 class _TemplateParser(Parser):
-    """Jinja's parser, limited to the tags in TAGS, with an offset in place of each line number."""
+    """Jinja's parser, limited to the tags in TAGS. Nodes have offsets instead of line numbers."""
 
     def __init__(self, source: str) -> None:
         super().__init__(_ENVIRONMENT, "")
@@ -69,7 +69,7 @@ class _TemplateParser(Parser):
         self.open_tags = [0]  # offsets of the statements that are still open, then of the tag being parsed
 
     def tokens(self, state: str | None) -> Iterator[tuple[int, str, str]]:
-        """Yield the tokens of Jinja's lexer with their offsets. A `\\` in quotes that escapes nothing is kept."""
+        """Yield the tokens of Jinja's lexer with their offsets. In quotes, a `\\` that escapes nothing is kept."""
         at = 0
         try:
             for _, sort, value in _ENVIRONMENT.lexer.tokeniter(self.source, None, None, state):
@@ -153,7 +153,7 @@ Report = Callable[[int, str, str, str], None]  # offset, code, message, hint
 
 
 def check_template(node: nodes.Node, report: Report, depth: int = 0) -> None:
-    """Report the unsupported constructs of a tree."""
+    """Report unsupported constructs and invalid calls in a tree."""
     if depth == MAX_DEPTH:
         return report(node.lineno, "too-deep", "the template is nested too deeply here", "use `set` for a part of it")
     match node:

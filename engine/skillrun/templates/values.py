@@ -1,7 +1,8 @@
 """Operations on plain template values: description, lookup, arithmetic, comparison and conversion to text.
 
-This module does not depend on syntax or positions. Its errors are `TemplateError`. Each operation and filter defines
-how it treats an absent value: one of a skipped step, an omitted optional field or an output that does not exist.
+This module does not depend on syntax or positions. Its errors are `TemplateError`. A value is absent if its step was
+skipped, its optional field was omitted or its output does not exist. Each operation and filter defines how it treats
+absent values.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ from skillrun.templates.limits import (
 class Absent(Undefined):
     """An absent value. It is empty and false, as in Jinja, and any lookup on it is absent as well.
 
-    Every comparison with an absent value is false, and printing one is an error. `path` is the path that was looked up
-    (`phases.research.outputs.x`), and `gap` is the part of the path that is missing (`phases.research`). Each failed
-    lookup creates its own instance, so test for absence with `isinstance(value, Absent)`.
+    Every comparison with an absent value is false. Printing an absent value is an error. `path` is the path that was
+    looked up (`phases.research.outputs.x`), and `gap` is the part of the path that is missing (`phases.research`). Each
+    failed lookup creates its own instance, so test for absence with `isinstance(value, Absent)`.
     """
 
     __slots__ = ("gap", "path")
@@ -76,12 +77,12 @@ _KINDS: Final[tuple[tuple[Any, str], ...]] = (
 
 
 def describe_kind(value: Any) -> str:
-    """Return the kind of a value as messages name it, such as `a text`."""
+    """Return the name of a value's kind for messages, such as `a text`."""
     return next((word for sort, word in _KINDS if isinstance(value, sort)), "an unsupported value")
 
 
 def to_list(value: Any) -> list[Any]:
-    """Return a list as it is, the keys of a mapping, or an empty list for an absent value. Raises TemplateError."""
+    """Return a list, the keys of a mapping, or [] for an absent value. Raises TemplateError for any other value."""
     if type(value) is list:
         return value
     if isinstance(value, (Absent, *CONTAINERS)):
@@ -90,7 +91,7 @@ def to_list(value: Any) -> list[Any]:
 
 
 def to_number(value: Any) -> int | float:
-    """Return the value, which must be a number. Raises TemplateError."""
+    """Return the value unchanged. Raises TemplateError if it is not a number."""
     if isinstance(value, (int, float)):
         return value
     if isinstance(value, Absent):
@@ -113,7 +114,7 @@ def to_integer(value: Any) -> int:
 
 
 def lookup_name(owner: Any, name: str, missing: Any = ABSENT) -> Any:
-    """Return the item of a mapping for a name after a dot. A `_` in the name also matches a `-` in the key."""
+    """Return `owner.name`, or `missing` if it does not exist. A `_` in the name also matches a `-` in a key."""
     if not isinstance(owner, Mapping):
         return missing
     entry = owner.get(name, missing)
@@ -126,7 +127,7 @@ def lookup_name(owner: Any, name: str, missing: Any = ABSENT) -> Any:
 
 
 def lookup_item(owner: Any, key: Any) -> Any:
-    """Return the item with exactly this key if `owner` is a mapping, or at this index if it is a list or text."""
+    """Return `owner[key]` of a mapping, list or text, or ABSENT if it does not exist."""
     if not isinstance(owner, Mapping) and not (isinstance(owner, (list, tuple, str)) and type(key) is int):
         return ABSENT
     try:
@@ -151,7 +152,7 @@ def lookup_path(owner: Any, path: Any) -> Any:
 def slice_value(owner: Any, *bounds: Any) -> Any:
     """Return a slice of a list or text."""
     if not isinstance(owner, (list, tuple, str)):
-        raise TemplateError(f"{describe_kind(owner)} cannot be sliced", "only a list or a text can be")
+        raise TemplateError(f"{describe_kind(owner)} cannot be sliced", "only a list or a text can be sliced")
     spend(handling_cost(owner))
     start, stop, step = (None if bound is None else to_integer(bound) for bound in bounds)
     if step == 0:
@@ -172,7 +173,7 @@ _OPERATORS: Final[dict[str, Callable[[Any, Any], Any]]] = {
 
 
 def compute(sign: str, left: Any, right: Any) -> Any:
-    """Return the result of an operator: `+` for two numbers, texts or lists, any other operator for two numbers."""
+    """Apply an operator to two numbers. `+` also joins two texts or two lists."""
     if sign == "+" and isinstance(left, str) and isinstance(right, str):
         return join_texts((left, right))
     if sign == "+" and isinstance(left, (list, tuple)) and isinstance(right, (list, tuple)):
@@ -194,14 +195,14 @@ def compute(sign: str, left: Any, right: Any) -> Any:
 
 
 def check_number_size(value: Any) -> Any:
-    """Return the value as it is. Raises TemplateError for a number that is too large."""
+    """Return the value unchanged. Raises TemplateError if it is a number that is too large."""
     if isinstance(value, (int, float)) and not -MAX_NUMBER <= value <= MAX_NUMBER:
         raise TemplateError("the number is too large")
     return value
 
 
 def compare(left: Any, sign: str, right: Any) -> bool:
-    """Whether a comparison holds; `sign` is Jinja's name of the operator."""
+    """Whether a comparison is true. `sign` is Jinja's name of the operator, such as `lteq`."""
     if isinstance(left, Absent) or isinstance(right, Absent):
         return False
     if sign in ("in", "notin"):
@@ -257,14 +258,14 @@ def to_text(value: Any) -> str:
 
 
 def join_texts(parts: Iterable[Any], between: str = "") -> str:
-    """Convert the parts to text and join them, with `between` between them."""
+    """Convert the parts to text and join them with the separator `between`."""
     texts = [to_text(part) for part in parts]
     spend_on_text(sum(map(len, texts)) + len(between) * len(texts))
     return between.join(texts)
 
 
 def to_json(value: Any, indent: int | None = None) -> str:
-    """Return the value as JSON, without absent items and needless escapes. Keys stay in the given order."""
+    """Return the value as JSON without needless escapes. Absent items are left out, and keys keep their order."""
     values = drop_absent(value)
     characters, waiting = 0, [(values, 1)]  # the minimum length is charged before the JSON is built
     while waiting and characters <= MAX_TEXT:
@@ -280,7 +281,7 @@ def to_json(value: Any, indent: int | None = None) -> str:
 
 
 def drop_absent(value: Any) -> Any:
-    """Return the value as plain data, without absent items of lists and mappings. A value that is absent stays so."""
+    """Return the value as plain data. Absent items of lists and mappings are left out. An absent value stays absent."""
     if isinstance(value, CONTAINERS):
         spend_on_values(value)
         return _drop_nested_absent(value)

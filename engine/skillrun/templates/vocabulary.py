@@ -1,6 +1,6 @@
-"""The tables of the filters and functions that templates may call, and the code that calls a filter, function or test.
+"""Tables of the filters and functions that templates can call, and the code that calls filters, functions and tests.
 
-Templates can only use the names in these tables and in `TESTS`.
+Templates can use only the names in these tables and in `TESTS`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ REJECTED_KINDS: Final[dict[AcceptedInput, frozenset[str]]] = {
     "a list or text": frozenset({"number", "boolean"}),
     "a text": frozenset(),  # anything else is searched as JSON
 }
-"""The kinds of values that are rejected as the first argument."""
+"""For each accepted input, the kinds of values that are rejected as the first argument."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Builtin:
     If `needs_run` is set, `function` only declares the parameters, and the run provides the implementation.
     `number_arguments` holds the positions and names of numeric arguments. `pattern_argument` is the position of the
     argument with regular expressions. The value before the `|` is at position 0. `name_argument` is set if an argument
-    names a filter or a test: it says which of the two, and the position of the argument after the `|`.
+    names a filter or a test: it says which of the two, and gives the argument's position, counted from 0 after the `|`.
 
     The manual lists Jinja's filters by `group`. MANUAL has a row for each of the project's own built-ins.
     """
@@ -78,7 +78,7 @@ def apply(name: str, /, *arguments: Any, **options: Any) -> Any:
 
 
 def apply_test(name: str, value: Any, *arguments: Any) -> bool:
-    """Whether a value passes a test; an absent value never does."""
+    """Whether a value passes a test. An absent value or argument never passes."""
     spend(sum(map(handling_cost, arguments)))
     if isinstance(value, Absent) or any(isinstance(argument, Absent) for argument in arguments):
         return False
@@ -88,7 +88,7 @@ def apply_test(name: str, value: Any, *arguments: Any) -> bool:
 def map_items(value: Any, filter: str = "", /, *arguments: Any, **options: Any) -> list[Any]:  # noqa: A002
     """Return a filter's result for each item, or a field of each item (`map(attribute='x')`).
 
-    If an item lacks the field, the result is `default` if it is given, or else an absent value.
+    For an item without the field, return `default` or, if no default is given, an absent value.
     """
     if filter:
         return [apply(filter, item, *arguments, **options) for item in to_list(value)]
@@ -106,7 +106,7 @@ def select_items(passing: bool, value: Any, test: str = "", /, *arguments: Any) 
 
 
 def select_by_field(passing: bool, value: Any, attribute: Any, test: str = "", /, *arguments: Any) -> list[Any]:
-    """Keep the items of which a field passes a test, as in `select_items`."""
+    """Like `select_items`, but test the field `attribute` of each item."""
     pairs = filters.pair_with_keys(value, attribute, True)
     return [item for key, item in pairs if _passes_test(key, test, *arguments) is passing]
 
@@ -203,15 +203,15 @@ BUILTINS: Final[Mapping[str, Builtin]] = {
 
 MANUAL: Final[Mapping[str, str]] = {
     "range": "`range(n)`, `range(start, stop, step)`: a list of numbers",
-    "clip": "`clip(n)`: the text, cut to at most n tokens, ending in ` […]`",
+    "clip": "`clip(n)`: the text cut to at most n tokens; a cut text ends in ` […]`",
     "convergence": (
         "`convergence(settings)`: how far replies agree: `score`, `ratio`, `stability`, `level` (high, medium, low), "
-        "and the number of words of agreement (`agree`) and disagreement (`disagree`); absent for fewer than two "
+        "and the number of words of agreement (`agree`) and of disagreement (`disagree`); absent for fewer than two "
         "replies"
     ),
     "dedupe": (
-        "`dedupe(field, threshold)`: the items without those that nearly repeat an earlier one (threshold 0.6); in "
-        "very long lists, the last items are only removed if they have exactly the same words"
+        "`dedupe(field, threshold)`: the items that do not nearly repeat an earlier item (threshold 0.6); at the end "
+        "of a very long list, an item is removed only if it has exactly the words of an earlier item"
     ),
     "hits": "`hits(patterns)`: the distinct [hits](#patterns) of the regular expressions in a text; case is ignored",
     "matches": (
@@ -220,71 +220,73 @@ MANUAL: Final[Mapping[str, str]] = {
     ),
     "mean": "`mean`: the mean of each numeric field of a list of records",
     "new_in": (
-        "`new_in(earlier, field, least, idle)`: for each reply of a list, what is new compared with the same member's"
-        " reply in the list `earlier`: `member`, `status`, `new`, the items of the list `field` with at least `least`"
-        " (5) words that do not occur in the earlier reply, and `alike`, the `overlap` of each text field with the "
-        "earlier one. Words that match the patterns `idle` do not count"
+        "`new_in(earlier, field, least, idle)`: a record for each reply of a list, compared with the same member's "
+        "reply in the list `earlier`: `member`, `status`, `new` and `alike`. `new` lists the items of the list `field` "
+        "with at least `least` (5) words that do not occur in the earlier reply; words that match the patterns `idle` "
+        "do not count. `alike` is the `overlap` of each text field with the earlier one"
     ),
     "overlap": "`overlap(other)`: the share of words that two texts have in common, 0 to 1",
     "section": "`section(heading)`: the text under a markdown heading; absent if there is no such heading",
     "slug": "`slug`: the text as a name of lower-case letters, digits and hyphens",
     "tokens": "`tokens`: an estimate of the number of tokens",
-    "top": "`top(n)`: the first n items of a list, or pairs of a mapping",
+    "top": "`top(n)`: the first n items of a list, or the first n pairs of a mapping",
     "untrusted": (
-        "`untrusted`: the text between tags that it cannot close; similar tags in it are broken up. For a short text "
-        "in the middle of a section; [material](#material) is always fenced"
+        "`untrusted`: the text between tags that the text cannot close; similar tags in the text are broken up. Use "
+        "it for a short text in the middle of a section; [material](#material) is always fenced"
     ),
     "amended": (
-        "`amended(changes)`: a text with replacements: each change has `says`, words that occur once in the text "
-        "(white space may differ), and `instead`. Returns `text`, and the changes that were `made` and `missed`"
+        "`amended(changes)`: `text` with words replaced, and the changes that were `made` and `missed`. Each change "
+        "has `says`, words that must occur exactly once in the text (white space may differ), and `instead`, the new "
+        "words"
     ),
     "hits_in": "`hits_in(patterns)`: each [place](#checks-of-texts) where one of the named regular expressions matches",
     "ids_in": (
         "`ids_in(patterns, where, to)`: each id, with the places where it is [defined and cited](#checks-of-texts)"
     ),
     "links_between": (
-        "`links_between(document, other)`: from the result of `ids_in`, the ids that one document defines, each with "
-        "its links to the other"
+        "`links_between(document, other)`: for the result of `ids_in`, the ids that `document` defines, each with its "
+        "links to the document `other`"
     ),
     "numbers_in": "`numbers_in(code)`: each [number](#checks-of-texts) with its unit",
     "paths_in": "`paths_in(new)`: each [path](#checks-of-texts), and whether it is marked as new",
     "latest": "`latest(a, b, …)`: each member's last reply in several steps or lists of replies (`a.replies`)",
-    "bank": "`bank(name, group, n)`: the first n questions (default 3) of a group that the run has not asked",
+    "bank": "`bank(name, group, n)`: the first n (default 3) of a group's questions that the run has not asked yet",
     "members": "`members(role, models)`: one role on several models: `['judge@opus', 'judge@haiku']`",
     "model": (
         "`model(name)`: the model that a name resolves to for the whole run: `name`, `id` (`provider:name`), "
         "`provider`, `model` (as in `member`), `window`, `tools` (whether it supports them); for a list of names, a "
-        "list. `model(inputs.models) | map(attribute='id') | unique` leaves out names of the same model. A name that "
-        "no tier, role or input of the run has is resolved with the [lists](running.md#models) fetched so far"
+        "list. `model(inputs.models) | map(attribute='id') | unique` lists each model once. If no tier, role or input "
+        "of the run has the name, it is resolved with the [lists](running.md#models) fetched so far"
     ),
     "others": (
-        "`others(step)`: the replies of the other members in that step, or in a list of replies; all replies for a "
-        "reader who is not one of the members. For `material:`"
+        "`others(step)`: the replies of the other members in a step or in a list of replies. A reader who is not a "
+        "member gets all replies. Use it in `material:`"
     ),
-    "flatten": "`flatten`: the concatenated lists of a list",
+    "flatten": "`flatten`: the lists in a list, concatenated",
     "lines": (
-        "`lines`: the non-empty lines of a text, as a list: a `{% for %}` in a text block followed by `lines` creates"
-        " a list of texts"
+        "`lines`: a list of the non-empty lines of a text; a text block with a `{% for %}`, followed by `lines`, "
+        "creates a list of texts"
     ),
     "paragraphs": (
-        "`paragraphs`: the parts of a text between empty lines, as a list; an empty line in a code fence does not split"
+        "`paragraphs`: the parts of a text between empty lines, as a list; an empty line in a code fence is not a "
+        "separator"
     ),
     "pick": (
-        "`pick('a', new='b')`: a record, or each record of a list, with only these fields; `new` is the field `b` "
-        "renamed"
+        "`pick('a', new='b')`: a record, or each record of a list, with only the named fields; the field `b` is "
+        "renamed to `new`"
     ),
-    "plus": "`plus(name=value)`: a record, or each record of a list, with these additional fields",
+    "plus": "`plus(name=value)`: a record, or each record of a list, with additional fields",
     "split": "`split(by)`: the non-empty parts of a text between occurrences of the text `by`, as a list",
     "zip": (
-        "`zip(a=list, b=other)`: a record for each position of the lists, with `a` from the first and `b` from the "
-        "other, up to the end of the shortest; `zip(id=range(1, 1000), text=texts)` numbers texts"
+        "`zip(a=list, b=other)`: a record for each position, up to the end of the shortest list; `a` is from the first "
+        "list and `b` from the other. `zip(id=range(1, 1000), text=texts)` numbers texts"
     ),
 }
-"""How each of the project's own built-ins is written, and what it returns."""
+"""How to write each of the project's own built-ins, and what it returns."""
 
 
 def manual_entry(name: str) -> tuple[str, str]:
-    """Return how a built-in is written, and what it returns. For a filter of Jinja, return what it is for instead."""
+    """Return the usage of a built-in and the description of its result. For a filter of Jinja, describe its input."""
     if name not in MANUAL:
         return f"`{name}`", f"for {BUILTINS[name].group}"
     usages, _, description = MANUAL[name].partition(": ")
@@ -292,7 +294,7 @@ def manual_entry(name: str) -> tuple[str, str]:
 
 
 def manual_row(name: str) -> str:
-    """Return the row of one of the project's own built-ins in the manual's table."""
+    """Return the manual's table row for one of the project's own built-ins."""
     usages, description = manual_entry(name)
     cells = (usages, BUILTINS[name].use, description)
     return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"

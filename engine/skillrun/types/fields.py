@@ -29,7 +29,7 @@ TYPES: Final = ("string", "integer", "number", "boolean", "enum", "path", "slug"
 KEYS: Final = {
     "type": "the type, optionally with a range or length",
     "shape": "the shape of a record, instead of a type",
-    "values": "the values of an enum: a list, or a template that yields one",
+    "values": "the values of an enum: a list, or a template that yields a list",
     "default": "the value to use if none is given; a field with a default is optional",
     "description": "the purpose of the field, in one line",
     "fallback": "the value to use, with a warning, if the given value is not allowed",
@@ -52,7 +52,7 @@ _WRITTEN: Final = {
 
 @dataclass(frozen=True)
 class Field:
-    """A declared input or variable. The texts in it may be templates."""
+    """A declared input or variable. Its type and its default may contain templates."""
 
     name: str
     required: bool
@@ -74,7 +74,7 @@ class Field:
 
 @dataclass(frozen=True)
 class CoercedValue:
-    """A value converted to the type of a field, or an error. `warnings` list the values that `fallback` replaced."""
+    """A value converted to the type of a field, or an error. `warnings` name the values that `fallback` replaced."""
 
     value: Any = None
     error: str = ""
@@ -99,8 +99,8 @@ def parse_fields(node: Node, problems: Problems) -> tuple[Field, ...]:
 def coerce(field: Field, value: Any, names: Names | None = None, label: str = "") -> CoercedValue:
     """Convert a value from the command line, YAML or a template to the field's type.
 
-    `names` holds the values that the templates in the field's type read. Without `names`, a value is not compared with
-    choices that come from templates. Errors refer to the field by `label`, or by its name if `label` is empty.
+    `names` holds the values for templates in the field's type. Without `names`, choices that come from templates are
+    not checked. Errors refer to the field by `label`, or by its name if `label` is empty.
     """
     label = label or field.name
     if isinstance(value, str) and field.item.kind == "record":
@@ -164,7 +164,7 @@ def _parse_field(key: KeyNotation, node: Node, problems: Problems) -> Field | No
 
 
 def _parse_field_type(key: KeyNotation, node: Node, problems: Problems) -> Type | None:
-    """Parse the type of a field, or of its items if it is a list. Accepts the short and the long form."""
+    """Parse the type of a field or, if the field is a list, of its items. Accepts the short and the long form."""
     if not isinstance(node, Mapping):
         return read_choices(node, problems) if key.form == "enum" else _parse_named_type(key, node, None, problems)
     if _is_record(node) and key.form in RECORD_FORMS:
@@ -203,7 +203,7 @@ def _is_record(node: Mapping) -> bool:
 
 
 def _parse_named_type(key: KeyNotation, kind: Node, values: Node | None, problems: Problems) -> Type | None:
-    """Parse a type that is given by name. `values` is set if the declaration has the key `values`, for an enum."""
+    """Parse a type that is given by name. `values` is the node of the key `values`, which an enum must have."""
     if not isinstance(kind, Scalar) or kind.text is None:
         hint = "write `name: string, what it is`, `name: {type: string, default: …}`, or a record `name: {id: string}`"
         problems.report(kind.span, "type", f"`{key.name}` has no type", hint)
@@ -260,7 +260,10 @@ def _convert(type_: Type, value: Any, names: Names | None) -> tuple[Any, str]:
 
 
 def _choice(choices: list[Any] | None, value: Any) -> tuple[Any, str]:
-    """Return the enum value that matches, and "" or what is expected. Accept any text or number without `choices`."""
+    """Return the matching choice and "", or None and what is expected.
+
+    If `choices` is None, any text or number is accepted.
+    """
     if choices is None:
         return value, "" if isinstance(value, str | int | float) else "expected text"
     for choice in choices:
@@ -316,7 +319,7 @@ def parse_member(written: Any) -> Member:
 def resolve_inputs(
     fields: Iterable[Field], given: AbstractMapping[str, Any], names: AbstractMapping[str, Any]
 ) -> tuple[dict[str, Any], list[str], list[str]]:
-    """Return the values of the declared fields, then the errors, then the warnings. Defaults may read `names`."""
+    """Return the values of the fields, the errors and the warnings. Templates in defaults can read `names`."""
     fields = tuple(fields)
     known = {field.name for field in fields}
     values: dict[str, Any] = {}

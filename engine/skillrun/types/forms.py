@@ -1,6 +1,6 @@
-"""Formats a shape as a form to fill in, which is JSON with types in place of values. Small models can follow it.
+"""Formats a shape as a form to fill in: JSON with types in place of values. Small models can follow it.
 
-Also finds texts in a reply that repeat the form, such as `string`, instead of filling it in.
+This module also finds texts in a reply that repeat the form, such as `string`, instead of filling it in.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ Repetition = Literal["description", "name", ""]
 WIDTH: Final = 240
 _DEEPEST: Final = 12
 MIN_DESCRIPTION_WORDS: Final = 3
-"""The number of words of its description that a text must repeat to be a placeholder. Fewer may be a real value."""
+"""A placeholder repeats at least this many words of its description. A shorter text may be a real value."""
 ABOUT_TYPES: Final = re.compile(r"type|kind|format|schema|class", re.IGNORECASE)
-"""Matches the name or description of a field about types, which may have the real value `string`."""
+"""Matches names and descriptions of fields about types. In such a field, `string` may be a real value."""
 PUNCTUATION: Final = " .,;:!?…'\"‘’“”`"
 
 
@@ -48,7 +48,7 @@ def skeleton(schema: Mapping[str, Any], depth: int = 0) -> str:
 
 
 def notes(schema: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, str]]:
-    """Yield the path and the description of each list and record. The form cannot contain these descriptions."""
+    """Yield the path and the description of each list and record. The form has no place for these descriptions."""
     for name, rules in (schema.get("properties") or {}).items():
         field_path = f"{path}.{name}".removeprefix(".")
         items = rules.get("items") if isinstance(rules.get("items"), Mapping) else None
@@ -74,9 +74,9 @@ def find_placeholders(
 ) -> Iterator[Path]:
     """Yield the path of each text that repeats the description, type or name of its field.
 
-    A text that is only the name or type may be a real value. In a record, it counts as a placeholder if all other texts
-    of the record are placeholders. In a list, it does if all other items of one word are. `rules` is the schema of the
-    value, and `resolve` returns a part of the schema with references resolved.
+    A text that is only the name or type may be a real value. In a record, it is a placeholder if all other texts of the
+    record are placeholders. In a list, it is a placeholder if all other single-word items are placeholders. `rules` is
+    the schema of the value, and `resolve` resolves the references in a part of the schema.
     """
     repetitions: dict[Any, Repetition] = {}  # of the texts of one record or list
     if isinstance(value, Mapping):
@@ -85,14 +85,14 @@ def find_placeholders(
         for key, each in value.items():
             if _is_text(each, inner[key]):
                 repetitions[key] = _repetition(each, str(key), inner[key])
-        is_real_value = "" in repetitions.values()  # any other text rules out that a name or type is a placeholder
+        is_real_value = "" in repetitions.values()  # next to any other text, a name or type is a real value
         parts = [(key, each, inner[key], str(key)) for key, each in value.items()]
     elif isinstance(value, list):
         items = resolve(rules.get("items"))
         for at, each in enumerate(value):
             if _is_text(each, items):
                 repetitions[at] = _repetition(each, name, items, str(rules.get("description", "")))
-        # only another text of one word does, because a type may be a real value among words, but not among sentences
+        # only a text of one word counts: a type may be a real value among words, but not among sentences
         is_real_value = any(not repeats and len(value[at].split()) == 1 for at, repeats in repetitions.items())
         parts = [(at, each, items, name) for at, each in enumerate(value)]
     else:
@@ -109,7 +109,8 @@ def find_placeholders(
 def _repetition(value: str, name: str, rules: Mapping[str, Any], of_list: str = "") -> Repetition:
     """Return what a text repeats: the description of its field or list, or only the field's name or type.
 
-    The form `string, a description` counts as a description. Both may be truncated.
+    A text such as `string, a description` counts as a description. A text may repeat only the beginning of a
+    description.
     """
     text, kind = _normalize_text(value), _normalize_text(str(rules.get("type", "any")))
     descriptions = tuple(filter(None, (str(rules.get("description", "")), of_list)))

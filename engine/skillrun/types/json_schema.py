@@ -39,7 +39,7 @@ def type_from_schema(schema: Any, label: Path) -> Type:
 
 
 def to_json_schema(type_: Type, names: Names | None) -> dict[str, Any]:
-    """Return the JSON Schema of a declared type. Without `names`, enums with templates have no values.
+    """Return the JSON Schema of a declared type. If `names` is None, enums with templates accept any text.
 
     Raises RenderError if a template cannot be rendered or yields no values.
     """
@@ -51,7 +51,7 @@ def to_json_schema(type_: Type, names: Names | None) -> dict[str, Any]:
 
 
 def enum_values(type_: Type, names: Names | None) -> list[Any] | None:
-    """Return the values of an enum. Without `names`, return None if they come from templates. Raises RenderError."""
+    """Return the values of an enum. If `names` is None, return None for values from templates. Raises RenderError."""
     if (choices := type_.choices) is None:
         values = type_.values or ()
         if names is None and any(isinstance(each, Template) for each in values):
@@ -101,7 +101,7 @@ LARGEST: Final = {"minLength": 100_000, "minItems": 1_000, "minProperties": 1_00
 
 
 def parse_json_schema(schema: Any) -> Shape:
-    """Return the shape of a JSON Schema. Raises SkillrunError if it is invalid or refers to other files."""
+    """Return the shape of a JSON Schema. Raises SkillrunError if the schema is invalid or refers to other files."""
     from jsonschema import Draft202012Validator
     from jsonschema.exceptions import SchemaError
 
@@ -127,7 +127,7 @@ def parse_json_schema(schema: Any) -> Shape:
 def _check_rules(schema: dict[str, Any]) -> None:
     """Check the size of a schema, following each `$ref` once per path.
 
-    Raises SkillrunError for too many rules, a dynamic reference, and a minimum that is larger than a reply can be.
+    Raises SkillrunError for too many rules, for a dynamic reference, and for a minimum that no reply can reach.
     """
     count = 0
     waiting: list[tuple[Any, tuple[str, ...]]] = [(schema, ())]

@@ -47,7 +47,7 @@ _RANGE: Final = re.compile(r"(?P<lower>-?\d+(?:\.\d+)?)\s*\.\.\s*(?P<upper>-?\d+
 
 
 def find_templates(type_: Type) -> Iterator[Template]:
-    """Yield the templates inside a type, without constant descriptions."""
+    """Yield the templates inside a type. Descriptions without tags are left out."""
     about = type_.about if type_.about and not type_.about.is_constant else None
     yield from (each for each in (type_.choices, *(type_.values or ()), about) if isinstance(each, Template))
     for inner in (*type_.fields.values(), *([type_.item] if type_.item is not None else [])):
@@ -56,9 +56,10 @@ def find_templates(type_: Type) -> Iterator[Template]:
 
 @dataclass(frozen=True)
 class ShapeSpec:
-    """A shape as an author wrote it. With `is_task`, the shape is `task`: a protocol's step takes it from the caller.
+    """A shape as an author wrote it.
 
-    If the shape is the `output` of a template, `name` is the name of the template.
+    `is_task` is set if the author wrote `task`, which stands for the shape that the caller of a protocol provides. If a
+    template declares the shape as its `output`, `name` is the template's name.
     """
 
     span: Span
@@ -73,7 +74,7 @@ class ShapeSpec:
 
     @property
     def static_schema(self) -> dict[str, Any]:
-        """The JSON Schema before any template is rendered, in which an enum with templates accepts any text."""
+        """The JSON Schema without rendered templates. In it, an enum with templates accepts any text."""
         return to_json_schema(self.type, None)
 
 
@@ -139,7 +140,7 @@ def _length(written: str, kind: str, span: Span, problems: Problems) -> tuple[in
 def read_type(text: Text, types: tuple[str, ...], problems: Problems, more: str = "") -> Type | None:
     """Parse a type with an optional range and an optional description, such as `integer 0..100, description`.
 
-    The type must be one of `types`. `more` is added to the hint that lists them.
+    The type must be one of `types`. `more` is added to the hint that lists the types.
     """
     match = _TYPE.fullmatch(text.value)
     assert match is not None, "the pattern matches every text"

@@ -1,6 +1,6 @@
 """Checks plain data from files and the journal against the field types of records.
 
-A record is a dataclass or TypedDict whose annotations pydantic would accept as well. A test compares the results with
+A record is a dataclass or TypedDict whose annotations are valid for pydantic too. A test compares the results with
 those of pydantic. docs/decisions/043-pydantic.md says why pydantic is not used.
 """
 
@@ -43,13 +43,13 @@ _CLOSED: Final[set[type]] = set()
 
 
 def forbid_extra_keys(record: Record) -> Record:
-    """Mark a TypedDict as a record that allows no extra keys. Use as a decorator."""
+    """Mark a TypedDict as a record that allows no extra keys. Use this function as a decorator."""
     _CLOSED.add(record)
     return record
 
 
 def forbids_extra_keys(record: type) -> bool:
-    """Whether the record allows no extra keys. A dataclass never allows any."""
+    """Whether extra keys are invalid in the record. They are always invalid in a dataclass."""
     return record in _CLOSED or is_dataclass(record)
 
 

@@ -21,7 +21,7 @@ _OBJECTS: Final = (
 
 @dataclass(frozen=True)
 class SampleLimits:
-    """The sizes of samples: the least and most items of a list without a length, and the most sentences of a text."""
+    """Size limits: `least` and `most` items of a list without a length, and at most `sentences` sentences of a text."""
 
     least: int = 1
     most: int = 3
@@ -35,9 +35,9 @@ WIDE_LIMITS: Final = SampleLimits(least=0, most=12, sentences=8)
 def sample(schema: Mapping[str, Any], seed: str, bounds: SampleLimits = DEFAULT_LIMITS) -> Any:
     """Return a value that fits the schema. The same seed gives the same value on every machine.
 
-    A list whose length the schema does not limit has one to three items, and a text is one short sentence. `bounds`
-    changes both defaults. An optional field is present two times out of three. `pattern`, `allOf` and similar keywords
-    are ignored.
+    With the default `bounds`, a text is one short sentence, and a list has one to three items if the schema does not
+    limit its length. An optional field is present two times out of three. `pattern`, `allOf` and similar keywords are
+    ignored.
     """
     return _Sampler(schema, bounds).value(schema, f"{seed}:", 0)
 
@@ -97,8 +97,8 @@ class _Sampler:
 def _bounds(schema: Mapping[str, Any]) -> tuple[float, float]:
     """Return the minimum and maximum of a number.
 
-    A missing minimum is 0, or 100 less than the maximum if that is negative. A missing maximum is 100 more than the
-    minimum.
+    If the minimum is missing, it is 0, or 100 less than a negative maximum. If the maximum is missing, it is 100 more
+    than the minimum.
     """
     lower = schema.get("minimum", schema.get("exclusiveMinimum", None))
     upper = schema.get("maximum", schema.get("exclusiveMaximum", None))

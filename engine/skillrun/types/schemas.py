@@ -41,7 +41,7 @@ TYPES: Final = {
 
 @dataclass(frozen=True)
 class ShapeError:
-    """One error in a value. `path` looks like `findings[2].severity`, and is empty for the whole value."""
+    """One error in a value. `path` looks like `findings[2].severity`. It is empty for an error in the whole value."""
 
     path: str
     message: str
@@ -71,12 +71,12 @@ class Shape:
         return list(dict.fromkeys(errors))
 
     def check_reply(self, value: Any) -> list[ShapeError]:
-        """Return all errors in the value of a model's reply. A text that repeats the requested form is an error too."""
+        """Return all errors in the value of a model's reply. A text that repeats the form is also an error."""
         repeated = (ShapeError(format_path(path), message) for path, message in self._placeholders(value))
         return [*self.check(value), *repeated]
 
     def normalize(self, value: Any) -> Any:
-        """Return the value with unambiguous deviations from the schema corrected.
+        """Correct unambiguous deviations from the schema, and return the corrected value.
 
         The letter case of enum values is corrected. Quoted numbers become numbers, and integers such as `3.0` become
         `3`. Optional fields that are null are dropped.
@@ -84,10 +84,10 @@ class Shape:
         return _normalize(value, self.schema, self.schema)
 
     def drop_invalid(self, value: Any) -> tuple[Any, list[DroppedValue]]:
-        """Return the value of a reply without invalid parts that can be removed, and the removed parts.
+        """Remove invalid parts from the value of a reply. Return the remaining value and the removed parts.
 
-        For each error of `check_reply`, the removed part is the innermost extra field, optional field or list item that
-        contains the error.
+        For each error of `check_reply`, remove the innermost extra field, optional field or list item that contains the
+        error. An error outside such parts remains.
         """
         value, dropped = deepcopy(value), list[DroppedValue]()
         while invalid_parts := self._find_invalid_parts(value):
@@ -98,7 +98,7 @@ class Shape:
         return value, dropped[::-1]
 
     def trim_lists(self, value: Any) -> tuple[Any, list[DroppedValue]]:
-        """Return the value with lists cut to their maximum length, and the items that were cut off."""
+        """Cut lists to their maximum length. Return the value and the items that were cut off."""
         dropped: list[DroppedValue] = []
         return _trim_lists(value, self.schema, self.schema, (), dropped), dropped
 
@@ -127,10 +127,10 @@ class Shape:
             yield path, f"{quote_value(reduce(getitem, path, value))} repeats the form instead of filling it in"
 
     def _find_invalid_parts(self, value: Any) -> dict[tuple[Any, ...], list[str]]:
-        """Return the parts to drop: the reasons for each part, keyed by the part's path.
+        """Return the reasons for dropping each invalid part, keyed by the part's path.
 
-        No part contains another part. Deeper parts come first, and later items of a list come before earlier items,
-        so that dropping one part does not change the paths of the others.
+        No part contains another part. Deeper parts come first, and later items of a list come before earlier items.
+        Dropping the parts in this order does not change the paths of the remaining parts.
         """
         places: dict[tuple[Any, ...], list[str]] = {}
         error: Any
@@ -185,7 +185,7 @@ def _validators() -> Any:
 
 
 def resolve_reference(schema: Any, reference: str) -> Any:
-    """Return the part of a schema that a reference such as `#/$defs/name` names, or None if it does not exist."""
+    """Return the part of a schema at a reference such as `#/$defs/name`, or None if there is no such part."""
     start, *parts = reference.split("/")
     rules = schema if start == "#" else None
     for part in parts:
@@ -203,7 +203,7 @@ def _resolve_rules(rules: Any, root: dict[str, Any]) -> dict[str, Any]:
 
 
 def _child_rules(rules: Any, part: Any, root: dict[str, Any]) -> Any:
-    """Return the part of a schema that describes the field `part`, or the items of a list if `part` is an index."""
+    """Return the schema of the field `part` or, if `part` is an index, of a list's items."""
     known = _resolve_rules(rules, root)
     return known.get("items") if isinstance(part, int) else known.get("properties", {}).get(part)
 

@@ -21,7 +21,7 @@ Path = tuple[str, ...]
 class Fact(NamedTuple):
     """A known fact: the value at a path is present, a condition is true, or an event has occurred.
 
-    `condition` is an expression in a normalized form, so that conditions that differ only in notation are equal.
+    `condition` is a normalized expression: conditions that differ only in notation are equal.
     """
 
     path: Path = ()
@@ -48,13 +48,13 @@ NO_FIELDS: Final[Mapping[str, Any]] = MappingProxyType({})
 class Type(NamedTuple):
     """The type of a value.
 
-    If `unless` is None, the value is always present. If it is a set of facts, the value may be absent unless all of
-    them hold. A record has the fields `fields`. A list or map has values of the type `item`. If all possible values are
-    known, `values` holds them; if they come from config and may change, `tunable` is set. A number is within `bounds`.
-    A `filled` list has at least one item. `label` is the path or name of the value.
+    If `unless` is None, the value is always present. If `unless` is a set of facts, the value is certainly present only
+    when all facts hold. A record has the fields `fields`. A list or map has values of the type `item`. `values` holds
+    all possible values, if they are known. `tunable` is set if the values come from config and may change. A number is
+    within `bounds`. A `filled` list has at least one item. `label` is the path or name of the value.
 
     A declared type may have a `form` that restricts a text or number further, a `length`, and a description (`about`).
-    An enum may have templates among its `values`, or one template `choices` that provides all of them.
+    An enum may have templates among its `values`, or one template `choices` that yields all values.
     """
 
     kind: Kind = "any"
@@ -97,12 +97,12 @@ INTEGER: Final = Type("number", form="integer")
 
 
 def identifier(name: str) -> str:
-    """Return the name in the form that expressions use."""
+    """Return the name as expressions write it, with `_` for `-`."""
     return name.replace("-", "_")
 
 
 def record(fields: Mapping[str, Type], label: str | Path = (), values: tuple[Any, ...] | None = None) -> Type:
-    """Return the type of a record, with its field names as expressions use them. The label may be a dotted text."""
+    """Return the type of a record. Field names are converted by `identifier`. A text as `label` is split at dots."""
     where = tuple(label.split(".")) if isinstance(label, str) else label
     return Type("record", {identifier(name): type_ for name, type_ in fields.items()}, label=where, values=values)
 
@@ -116,7 +116,7 @@ def map_of(item: Type) -> Type:
 
 
 def merge_types(types: Iterable[Type]) -> Type:
-    """Return the union of the types. The union of records has each field that at least one of them has."""
+    """Return the union of the types. The union of records has each field that occurs in at least one of the records."""
     everything = list(types)
     if len(everything) < 2 or (len(everything) == 2 and everything[0] is everything[1]):
         return everything[0] if everything else NONE
@@ -133,7 +133,7 @@ class _TooManyError(Exception):
 def _merge_types(types: list[Type], done: dict[tuple[int, ...], Type]) -> Type:
     """Return the union of the types.
 
-    `done` holds the merges so far, so that a part shared by several types is merged only once.
+    `done` holds the finished merges. A part that several types share is merged only once.
     """
     everything = list({id(type_): type_ for type_ in types}.values())
     present_types = [type_ for type_ in everything if type_.kind != "none"] or everything[:1]
@@ -184,7 +184,7 @@ def _build_union(types: list[Type], done: dict[tuple[int, ...], Type]) -> Type:
 
 
 def distinct(values: Iterable[Any]) -> tuple[Any, ...]:
-    """Return the values without duplicates. A list or mapping is only a duplicate of itself."""
+    """Return the values without duplicates. Lists and mappings are compared by identity."""
     kept: dict[tuple[Any, ...], Any] = {}
     for value in values:
         kept[(type(value), value) if isinstance(value, str | int | float) else (id(value),)] = value
@@ -228,7 +228,7 @@ def infer_type(value: Any, label: Path = (), *, tunable: bool = False) -> Type:
 
 
 def label_type(type_: Type, label: Path) -> Type:
-    """Return a declared type as expressions use it, with `label` as its path. Values from templates are unknown."""
+    """Return a declared type for use in expressions, with the path `label`. Values from templates become unknown."""
     match type_.kind:
         case "record":
             fields = {name: label_type(inner, (*label, name)) for name, inner in type_.fields.items()}
