@@ -148,22 +148,25 @@ CASES = {
         "FZ1",
     ),
     "a config that is a link": Hostile(
-        _linked_config, "config/gh.yaml:1:1: error[outside]: this leads out of the project", "FZ5", by_git=True
+        _linked_config, "config/gh.yaml:1:1: error[outside]: this link leads out of the project", "FZ5", by_git=True
     ),
     "a role that is a link": Hostile(
-        _linked_role, "roles/clerk.md:1:1: error[outside]: this leads out of the project", "FZ5", by_git=True
+        _linked_role, "roles/clerk.md:1:1: error[outside]: this link leads out of the project", "FZ5", by_git=True
     ),
     "a role that is a link to a link": Hostile(
-        _linked_text, "roles/clerk.md:1:1: error[outside]: this leads out of the project", "FZ5", by_git=True
+        _linked_text, "roles/clerk.md:1:1: error[outside]: this link leads out of the project", "FZ5", by_git=True
     ),
     "a folder of roles that is a link": Hostile(
-        _linked_folder, "roles:1:1: error[outside]: this leads out of the project", "FZ5", by_git=True
+        _linked_folder, "roles:1:1: error[outside]: this link leads out of the project", "FZ5", by_git=True
     ),
     "a folder of skills that is a link": Hostile(
-        _linked_skills, "skills/demo:1:1: error[outside]: this leads out of the project", "FZ5", by_git=True
+        _linked_skills, "skills/demo:1:1: error[outside]: this link leads out of the project", "FZ5", by_git=True
     ),
     "a workflow that is a link": Hostile(
-        _linked_workflow, "workflows/demo.md:1:1: error[outside]: this leads out of the project", "FZ5", by_git=True
+        _linked_workflow,
+        "workflows/demo.md:1:1: error[outside]: this link leads out of the project",
+        "FZ5",
+        by_git=True,
     ),
     "a role that is a pipe": Hostile(_pipe, "roles/clerk.md:1:1: error[unreadable]: this is not a file", "FZ5"),
     "a folder of runs that is a link": Hostile(

@@ -1,4 +1,4 @@
-"""Parses the files of the language into frozen definitions, and declares their keys.
+"""Parses the files of the language into frozen definitions, and declares the keys of each kind of file.
 
-Reads one file at a time. `checker` verifies that referenced names exist.
+The package reads one file at a time. `checker` verifies that referenced names exist.
 """

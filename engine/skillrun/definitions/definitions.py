@@ -1,7 +1,7 @@
 """Frozen definitions of workflows, phases, protocols, roles and steps.
 
-Fields declared with `key` are the keys that such a file, or a part of it, may have. Every definition keeps its position
-in the file, so that later checks and errors can refer to it.
+A field declared with `key` is a key that the file, or a part of the file, can have. Every definition keeps its position
+in the file for later error messages.
 """
 
 # ruff: noqa: RUF009  # `key` makes a field, as `dataclasses.field` does
@@ -28,7 +28,7 @@ class Row:
     """A row of a decision."""
 
     span: Span
-    when: Template | None = key("condition", "the row applies if this holds")
+    when: Template | None = key("condition", "the row applies if the condition holds")
     then: Value | None = key("value", "the chosen value")
     at_least: Value | None = key("value", "the minimum value")
     because: Value | None = key("text", "the reason for the choice")
@@ -49,9 +49,9 @@ class WorkflowElement:
 
     span: Span
     node: nodes.Node
-    when: Template | None = key("condition", "run only if this holds")
-    retry: str | None = key("name", "the breaker that counts its failures")
-    otherwise: Step | None = key("step", "the step to run instead if it fails")
+    when: Template | None = key("condition", "run only if the condition holds")
+    retry: str | None = key("name", "the breaker that counts the failures")
+    otherwise: Step | None = key("step", "the step to run instead after a failure")
 
     def value_span(self, key: str) -> Span:
         """Return the position of a key's value; if the key is missing, the position of the element."""
@@ -61,7 +61,7 @@ class WorkflowElement:
 
 @dataclass(frozen=True, kw_only=True)
 class Step(WorkflowElement):
-    """One step: its verb, the verb's value and the other keys. A broken step has the verb ""."""
+    """One step: its verb, the verb's value and the other keys. An invalid step has the verb ""."""
 
     verb: str
     id: str | None = key("id", "the name that later steps, the section and the journal use")
@@ -108,7 +108,7 @@ class Step(WorkflowElement):
 
     @property
     def artifact_path(self) -> str | None:
-        """The path of the artifact; None if it is computed, or if the step writes none."""
+        """The path of the artifact; None if the path is computed, or if the step writes no artifact."""
         path = self.artifact.literal if self.artifact is not None else None
         return path if isinstance(path, str) else None
 
@@ -129,7 +129,7 @@ class Reference:
 
     span: Span
     skill: str = key("name", "the skill", required=True)
-    when: Template | None = key("condition", "include it only if this holds")
+    when: Template | None = key("condition", "include the text only if the condition holds")
 
     @property
     def is_agent_skill(self) -> bool:
@@ -138,7 +138,7 @@ class Reference:
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
-    """A condition on a workflow's config, and the error message for the case that it does not hold."""
+    """A condition on a workflow's config, and the error message if the condition does not hold."""
 
     span: Span
     must: Template | None = key("condition", "the condition; reads only `config`", required=True)
@@ -165,7 +165,7 @@ class File:
 
     name: str
     document: Document
-    description: str = key("sentence", "its purpose, in one line", "")
+    description: str = key("sentence", "the purpose, in one line", "")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,8 +177,8 @@ class Skill(File):
 class Procedure(Skill):
     """The common parts of phases and protocols: steps, outputs and the sections that the steps use."""
 
-    steps: tuple[Step, ...] = key("steps", "its steps", (), required=True)
-    outputs: Mapping[str, Value] = key("mapping", "its return values", dict)
+    steps: tuple[Step, ...] = key("steps", "the steps", (), required=True)
+    outputs: Mapping[str, Value] = key("mapping", "the return values", dict)
     prompts: Mapping[str, Prompt]
 
     def walk(self) -> Iterator[Step]:
@@ -192,7 +192,7 @@ class Procedure(Skill):
 
     @property
     def local_names(self) -> dict[str, Span]:
-        """The names that the steps bind, spelled as in expressions, with the position of each name's last binding."""
+        """The names that the steps set, as spelled in expressions, with the position where each name is last set."""
         spans = {}
         for step in self.walk():
             names = step.main.key_spans if step.verb == "set" and step.main is not None else {}
@@ -203,7 +203,7 @@ class Procedure(Skill):
 
 @dataclass(frozen=True, kw_only=True)
 class Phase(Procedure):
-    references: tuple[Reference, ...] = key("references", "texts included in its prompts", ())
+    references: tuple[Reference, ...] = key("references", "texts included in the prompts", ())
     acceptance: Template | None = None
 
 
@@ -219,21 +219,21 @@ class Seats:
 @dataclass(frozen=True, kw_only=True)
 class Protocol(Procedure):
     seats: Seats = key("seats", "the names of the seats, or `members: 1..4`", Seats(), required=True)
-    inputs: tuple[Field, ...] = key("fields", "its inputs", ())
+    inputs: tuple[Field, ...] = key("fields", "the inputs", ())
 
 
 @dataclass(frozen=True, kw_only=True)
 class TextFile(Skill):
-    """A reference or template: its text, and for a template the shape of the requested reply."""
+    """A reference or template. `output` is the shape of the reply that a template requests."""
 
     template: Template
     output: ShapeSpec | None = key("shape", "the shape of a structured reply")
-    material: Value | None = key("mapping", "its material, by title")
+    material: Value | None = key("mapping", "the material, by title")
 
 
 @dataclass(frozen=True, kw_only=True)
 class AgentSkill(File):
-    """An Agent Skill: knowledge included in prompts, never rendered."""
+    """An Agent Skill: knowledge that prompts include without rendering."""
 
     name: str = key("sentence", "the skill's name")
     body: str
@@ -241,12 +241,12 @@ class AgentSkill(File):
 
 @dataclass(frozen=True, kw_only=True)
 class Role(AgentSkill):
-    """A role: a persona, a model, tools and skills with their positions, and variants (name to lens)."""
+    """A role. `tools` and `skills` map names to positions, and `variants` maps names to lenses."""
 
     model: str = key("sentence", "a tier, an alias or the name of a model", "strong")
-    tools: Mapping[str, Span] = key("names", "the tools it may use", dict)
-    skills: Mapping[str, Span] = key("names", "the skills it has", dict)
-    variants: Mapping[str, str] = key("sentences", "its variants, with their lenses", dict)
+    tools: Mapping[str, Span] = key("names", "the tools that the role can use", dict)
+    skills: Mapping[str, Span] = key("names", "the skills of the role", dict)
+    variants: Mapping[str, str] = key("sentences", "the variants, each with its lens", dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -254,9 +254,9 @@ class PhaseUse(WorkflowElement):
     """A phase in a workflow: the phases it follows, and its condition."""
 
     name: str
-    after: Mapping[str, Span] = key("names", "the phases it follows, if not the one above", dict)
+    after: Mapping[str, Span] = key("names", "the phases to follow, if not the previous phase", dict)
     skill: str = key("name", "the phase's file, if not `<workflow>/<phase>`")
-    was: Mapping[str, Span] = key("names", "its former names", dict)
+    was: Mapping[str, Span] = key("names", "former names of the phase", dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -264,15 +264,15 @@ class Workflow(File):
     """A workflow. `help` is the text above the sections; `preamble` is the start of every prompt."""
 
     name: str = key("name", "the name of the command", required=True)
-    inputs: tuple[Field, ...] = key("fields", "its inputs", ())
-    state: tuple[Field, ...] = key("fields", "its variables", ())
-    outputs: Mapping[str, Value] = key("mapping", "its return values", dict)
-    config: str | None = key("name", "its file in `config/`")
-    checks: tuple[Check, ...] = key("checks", "conditions that its config must fulfill", ())
+    inputs: tuple[Field, ...] = key("fields", "the inputs", ())
+    state: tuple[Field, ...] = key("fields", "the variables", ())
+    outputs: Mapping[str, Value] = key("mapping", "the return values", dict)
+    config: str | None = key("name", "the name of a file in `config/`")
+    checks: tuple[Check, ...] = key("checks", "conditions that the config must fulfill", ())
     repository: Value | None = key("text", "the folder that the tools of agents may read")
     hint: Value | None = key("text", "the line that `skillrun hint` prints")
     parallel: Value | None = key("value", "whether unordered phases run at the same time")
-    material: Value | None = key("mapping", "the material of all its prompts, by title")
+    material: Value | None = key("mapping", "the material of all prompts, by title")
     phases: Mapping[str, PhaseUse] = key("phases", "the phases, in order", dict, required=True)
     help: str
     preamble: Template | None
@@ -345,5 +345,5 @@ def enclosing_items(address: str) -> str:
 
 
 def enclosing_loops(address: str) -> list[tuple[str, str]]:
-    """Return each `each` that encloses an address, outermost first, with the address of its item."""
+    """Return the addresses of each enclosing `each` and of its item, outermost first."""
     return [(strip_markers(address[: match.end()]), address[: match.end()]) for match in _UP_TO_ITEM.finditer(address)]

@@ -69,7 +69,7 @@ def parse_protocol(document: Document, name: str, problems: Problems) -> Protoco
 
 
 def parse_role(document: Document, name: str, problems: Problems) -> Role:
-    """Parse a role. The file name is its name; keys of other tools' subagent files are ignored."""
+    """Parse a role, which is named after its file. Keys of other tools' subagent files are ignored."""
     fields = _read(document, "role", problems)
     written = fields.get("name") or name
     if written != name:
@@ -95,7 +95,7 @@ def parse_text(document: Document, name: str, problems: Problems) -> TextFile | 
 
 
 def check_kind(document: Document, kind: str, problems: Problems) -> bool:
-    """Return whether `kind:` has the expected value; report it if not."""
+    """Return whether the file has the expected `kind:`; report any other value."""
     node = document.frontmatter.get("kind")
     written = to_plain(node) if node is not None else None
     if written == kind:
@@ -112,7 +112,7 @@ def check_kind(document: Document, kind: str, problems: Problems) -> bool:
 
 
 def _read(document: Document, kind: str, problems: Problems) -> dict[str, Any]:
-    """Read the frontmatter; roles and Agent Skills may have keys of other tools."""
+    """Read the frontmatter. Roles and Agent Skills can have keys of other tools."""
     fields = Reader(problems).read(document.frontmatter, KINDS[kind], foreign=kind in ("role", "skill"))
     return {key: value.entries if key == "outputs" else value for key, value in fields.items()}
 
@@ -135,7 +135,7 @@ def _read_prompts(document: Document, steps: tuple[Step, ...], problems: Problem
     """Return the sections that steps use; report missing and unused sections."""
     for step in (inner for top in steps for inner in top.walk()):
         if step.has_section and step.id is None and step.verb != "panel":
-            hint = "the id names the step's section in the body"
+            hint = "the id is the name of the step's section in the body"
             problems.report(step.span, "missing-id", f"`{step.verb}` needs an `id`", hint)
     steps_by_id = [(step.id, step) for top in steps for step in top.walk() if step.id]
     section_steps = {name: step for name, step in reversed(steps_by_id) if step.has_section}

@@ -60,7 +60,7 @@ _RANGE: Final = re.compile(r"(\d+)\s*\.\.\s*(\d+)")
 class Reader:
     """Reads values.
 
-    Invalid values are reported and omitted. A literal reader does not compile templates.
+    Invalid values are reported and omitted. If `literal` is set, templates are not compiled.
     """
 
     def __init__(self, problems: Problems, *, literal: bool = False) -> None:
@@ -74,14 +74,13 @@ class Reader:
         """Read the values of the known keys of a mapping.
 
         A misspelled key is reported, and its value is read as the value of the intended key, to avoid further errors. A
-        foreign mapping may have keys of other tools, so that an unknown key is only reported if it is a near miss of a
-        missing key.
+        `foreign` mapping can have keys of other tools: an unknown key is reported only if it resembles a missing key.
         """
         if not isinstance(node, Mapping):
             self.report_wrong_type(node, f"a mapping with the keys {', '.join(keys)}")
             return {}
         if foreign and not node.entries:
-            hint = "put it at the top, between two lines `---`"
+            hint = "put the frontmatter at the top, between two `---` lines"
             self.report(node.span, "frontmatter", "the file has no frontmatter", hint)
         values = {}
         misspelt: dict[str, Node] = {}
@@ -183,7 +182,7 @@ class Reader:
     def read_condition(self, node: Node) -> Template | None:
         """Compile a condition.
 
-        To avoid further errors, a broken one is replaced with one that requires every value that it mentions.
+        To avoid further errors, an invalid condition is replaced with a condition that requires each mentioned value.
         """
         if isinstance(node, Scalar) and isinstance(node.value, bool):
             written = Text("true" if node.value else "false", node.span.source, ((0, node.span.offset),))
@@ -226,7 +225,7 @@ class Reader:
         return value
 
     def check_literal(self, name: str, key: Key, value: Value) -> bool:
-        """Return whether a literal value fits the key's kind. Report any that do not, with invalid choices."""
+        """Return whether a literal value fits the key. Report an unsuitable value, and invalid items of a list."""
         literal = value.literal
         expectation = key.expected_form(literal) if literal is not None else None
         if expectation is not None:
@@ -328,7 +327,7 @@ class Reader:
             self.problems.report_and_stop(node.span, "too-many", message, "move a part into a separate phase")
 
     def report_verbs(self, node: Mapping, verbs: list[str]) -> None:
-        """Report a step without a verb, or with several, of which one may be a misspelled key of another."""
+        """Report a step with no verb or several verbs. A verb can be a misspelled key of another verb."""
         if verbs:
             misspelt, hint = verbs[1], "split it into two steps"
             for verb, written in permutations(verbs, 2):
@@ -351,7 +350,7 @@ class Reader:
 
     def read_rows(self, node: Node) -> tuple[Row, ...]:
         rows = []
-        for item in self.read_items(node, "rows", "each row has `then`, and each but the last has `when`"):
+        for item in self.read_items(node, "rows", "each row has `then`, and each row but the last has `when`"):
             self.count_parts(item)
             row = Row(span=item.span, **self.read(item, ROW_KEYS))
             if row.then is None and row.at_least is None and isinstance(item, Mapping):

@@ -1,7 +1,7 @@
 """Declares the kinds of keys, and the verbs with their keys.
 
-The keys of files are declared by the fields in `definitions`. All code that reads, checks or explains files uses these
-tables, so that every accepted key has an effect. Reads no files.
+The fields in `definitions` declare the keys of files. All code that reads, checks or explains files uses these
+declarations, so every accepted key has an effect. The module reads no files.
 """
 
 from __future__ import annotations
@@ -109,8 +109,8 @@ def _keys(**keys: Key) -> Keys:
 class Verb:
     """A verb of the language: its main value, its effects, its other keys, and the fields of its result.
 
-    The effects do not include those of steps inside the step, except that `each` and `run` have the effect `calls`,
-    because their steps usually make calls.
+    `effects` does not include the effects of nested steps. However, `each` and `run` have the effect `calls`, because
+    their nested steps usually make calls.
     """
 
     main: Key
@@ -125,7 +125,7 @@ _SCHEMA: Final = Key("json", "the shape as JSON Schema")
 _WITH: Final = Key("mapping", "the inputs to pass")
 _MATERIAL: Final = Key("mapping", "the material of the prompt, by title: texts, lists, records, replies")
 _FRESH: Final = Key("boolean", "call the model in each round, even if the prompt is unchanged")
-_CRITERIA: Final = Key("text", "acceptance criteria that replace those of the phase")
+_CRITERIA: Final = Key("text", "acceptance criteria that replace the criteria of the phase")
 _AT_MOST: Final = Key("value", "a number, or the name of the breaker that sets the limit")
 _OF_QUESTIONS: Final = _keys(
     choices=Key("list", "the answers to choose from", least=1),
@@ -172,7 +172,7 @@ VERBS: Final[Mapping[str, Verb]] = {
         section=True,
     ),
     "ask": Verb(
-        Key("questions", "a question, or a list of them"),
+        Key("questions", "a question, or a list of questions"),
         ("asks",),
         _keys(
             **_OF_QUESTIONS,
@@ -225,7 +225,7 @@ VERBS: Final[Mapping[str, Verb]] = {
     "repeat": Verb(
         Key("steps", "the steps of one pass"),
         ("pure",),
-        _keys(until=Key("condition", "stop after the first pass in which this holds"), at_most=_AT_MOST),
+        _keys(until=Key("condition", "stop after the first pass in which the condition holds"), at_most=_AT_MOST),
         result_fields=("times", "exhausted"),
     ),
     "each": Verb(
@@ -241,7 +241,7 @@ VERBS: Final[Mapping[str, Verb]] = {
         result_fields=("done", "failed", "degraded"),
     ),
     "run": Verb(Key("target", "the workflow"), ("calls",), _keys(with_=_WITH)),
-    "goto": Verb(Key("target", "an earlier phase, or this one"), ("pure",), _keys(at_most=_AT_MOST)),
+    "goto": Verb(Key("target", "an earlier phase, or this phase"), ("pure",), _keys(at_most=_AT_MOST)),
     "stop": Verb(
         Key("choice", "how the run ends", values=("failed", "completed")),
         ("pure",),
@@ -250,18 +250,18 @@ VERBS: Final[Mapping[str, Verb]] = {
 }
 
 BREAKER_KEYS: Final = _keys(
-    limit=Key("integer", "the number of consecutive failures, or of repetitions, that triggers it", True, least=1),
-    then=Key("choice", "the action when it triggers", True, ("fall back", "skip", "ask", "sequential")),
+    limit=Key("integer", "the number of consecutive failures or repetitions that triggers the breaker", True, least=1),
+    then=Key("choice", "the action when the breaker triggers", True, ("fall back", "skip", "ask", "sequential")),
     ask=Key("sentence", "the question to the user"),
     choices=Key("sentences", "the choices of the user: labels for `retry`, `go_on` and `stop`"),
 )
 BREAKER_CHOICES: Final = ("retry", "go_on", "stop")  # what the user can choose when a breaker triggers
 
 FEATURE_KEYS: Final = _keys(
-    enabled=Key("boolean", "whether it can be switched on", True),
-    description=Key("sentence", "its purpose, in one line"),
-    rollback=Key("sentence", "how to work without it"),
-    modes=Key("names", "the modes in which it is on; default all"),
+    enabled=Key("boolean", "whether the feature can be switched on", True),
+    description=Key("sentence", "the purpose, in one line"),
+    rollback=Key("sentence", "how to work without the feature"),
+    modes=Key("names", "the modes in which the feature is on; default all"),
     requires=Key("names", "the features that must also be on"),
 )
 

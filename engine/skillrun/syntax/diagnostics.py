@@ -1,7 +1,7 @@
-"""Problems in an author's files and the text that shows them, and errors that a user can act on.
+"""Problems in an author's files, their presentation as text, and errors that a user can act on.
 
-This module also words the suggestions in hints, and removes characters that texts of a run or of the terminal may not
-contain. It does not read files, and does not know the rules of the language.
+This module also writes the suggestions in hints, and removes characters that are not allowed in a run or on a terminal.
+It does not read files, and does not know the rules of the language.
 """
 
 from __future__ import annotations
@@ -58,9 +58,10 @@ class Suggestion(str):
         return suggestion
 
     def find_replacement(self, line: int, column: int, source_line: str) -> Replacement | None:
-        """Return the replacement of the first occurrence of the written name at or after a column of a line.
+        """Return the replacement of the first occurrence of `written` in a line, searching from `column` on.
 
-        For a name such as `area/name`, the line may contain only the last part. Return None if it contains neither.
+        For a name such as `area/name`, the line can contain only the last part. Return None if the line contains
+        neither name.
         """
         names = [(self.written, self.meant)]
         (area, _, last), (other, _, meant) = (name.rpartition("/") for name in names[0])
@@ -135,7 +136,7 @@ class Problems:
         severity: Severity = "error",
         elsewhere: Span | None = None,
     ) -> None:
-        """Add a problem, unless it is a warning beyond the limit. Raises ParsingStopped at the limit of errors."""
+        """Add a problem. Warnings beyond the limit are dropped. Raises ParsingStopped at the limit of errors."""
         line, column = span.source.position(span.offset)
         source_line = span.source.line(line)
         if severity == "warning":
@@ -234,7 +235,7 @@ def allowed_hint(options: Iterable[str]) -> str:
 
 
 def suggest(name: str, options: Iterable[str], fallback: str = "") -> str:
-    """Return a hint for an unknown name: the closest option, or `fallback` if none is close, or else all options."""
+    """Return a hint for an unknown name: the closest option. If no option is close, it is `fallback` or all options."""
     known = list(dict.fromkeys(options))
     return did_you_mean(name, known) or fallback or allowed_hint(known)
 
@@ -278,7 +279,7 @@ def make_printable(text: str) -> str:
 
 
 def indent_continuation(text: str) -> str:
-    """Return the printable text with all lines but the first indented, so that none looks like the program's output."""
+    """Return the printable text, with all lines but the first indented to mark them as part of the text."""
     return _GAP.sub("  ", make_printable(text)).replace("\n", "\n    ")
 
 
@@ -292,11 +293,11 @@ _STRANGE: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\
 
 
 def sanitize(value: Plain) -> Plain:
-    """Return a text, or plain data with all of its texts and keys, in the form that texts of a run have.
+    """Return `value` with every text and key sanitized.
 
     Texts from models, tools, users and files are sanitized where they enter a run. The result is valid Unicode without
-    control characters, and `\\n` is the only line end. The two halves of a surrogate pair become the character that
-    they encode. A half without its other half becomes U+FFFD.
+    control characters, and `\\n` is the only line end. A surrogate pair becomes the encoded character, and a single
+    surrogate becomes U+FFFD.
     """
     cleaned: Any = value
     if isinstance(value, str) and _STRANGE.search(value):

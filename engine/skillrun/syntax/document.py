@@ -1,6 +1,6 @@
 """Splits a markdown file into the frontmatter between two `---` lines and the sections under level-2 headings.
 
-This module does not interpret the content of either.
+This module does not interpret the content of frontmatter and sections.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ def parse_frontmatter(source: Source, problems: Problems, *, foreign: bool = Fal
 
 
 def report_missing_end(source: Source, problems: Problems) -> None:
-    """Report a frontmatter without an end. If a line was probably meant to end it, report this line."""
+    """Report a frontmatter without an end. If a line was probably meant as the end, report that line."""
     opening = _OPENING.match(source.text)
     if damaged := _DAMAGED.search(source.text, opening.end() if opening else 0):
         span, hint = Span(source, damaged.start(1)), "write `---`, starting in the first column"
@@ -167,7 +167,7 @@ def _text(source: Source, start: int, end: int, escapes: list[int]) -> Text:
 
 
 def check_sections(document: Document, problems: Problems) -> None:
-    """Report sections without a name, and sections with the name of an earlier one."""
+    """Report sections without a name, and sections with the name of an earlier section."""
     headings: dict[str, Span] = {}
     for section in document.sections:
         if not section.name:
@@ -203,6 +203,6 @@ class Fences:
             self._ends.append(len(text))
 
     def contains(self, place: int) -> bool:
-        """Whether an offset is inside a fence, or in the line that opens or closes one."""
+        """Whether an offset is inside a fence, or in the line that opens or closes a fence."""
         count = bisect_right(self._starts, place)
         return count > 0 and place < self._ends[count - 1]

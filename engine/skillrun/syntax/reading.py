@@ -34,8 +34,8 @@ def is_outside(path: Path, boundary: Path | None) -> bool:
 def open_file(path: Path, boundary: Path | None = None) -> BinaryIO:
     """Open a regular file. A pipe does not block the call.
 
-    With `boundary`, the file must be in this folder after links are resolved. A link that is created while the file is
-    being opened is not followed. Raises PathEscapes, NotAFile or another OSError.
+    If `boundary` is given, the file must be in that folder after links are resolved. A link that is created while the
+    file is being opened is not followed. Raises PathEscapes, NotAFile or another OSError.
     """
     descriptor = os.open(path, _FILE) if boundary is None else _open_confined_file(path, boundary)
     if stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -83,7 +83,7 @@ def read_source(
 ) -> Source | None:
     """Read a UTF-8 file of at most `max_bytes` bytes. If this fails, report a problem and return None.
 
-    With `boundary`, reading fails if a link leads out of this folder.
+    If `boundary` is given, reading fails if a link leads out of that folder.
     """
     try:
         with open_file(path, boundary) as file:
@@ -131,6 +131,6 @@ def decode_source(
 
 
 def outside_problem(label: str) -> Problem:
-    """Return the problem for a file or folder of a project that is a link to a place outside the project."""
+    """Return the problem for a link in a project to a file or folder outside the project."""
     hint = "move the link's target into the project; links are allowed in your config folder"
-    return Problem(label, 1, 1, "outside", "this leads out of the project", hint)
+    return Problem(label, 1, 1, "outside", "this link leads out of the project", hint)

@@ -45,7 +45,7 @@ class Source:
         return "" if number in self._hidden else self._lines[number - 1]
 
     def hide(self, number: int) -> None:
-        """Hide the line, so that problems do not quote it. It may contain a secret."""
+        """Keep problems from quoting the line, which may contain a secret."""
         self._hidden.add(number)
 
     @cached_property
@@ -113,7 +113,7 @@ class Text:
         return Span(self.source, place + offset - start)
 
     def substring(self, start: int, end: int) -> Text:
-        """Return the part of the text from `start` to `end`, which keeps its positions in the file."""
+        """Return the text from `start` to `end`, with its positions in the file."""
         inside = [(offset - start, place) for offset, place in self.runs if start < offset < end]
         return Text(self.value[start:end], self.source, ((0, self.at(start).offset), *inside))
 
@@ -215,7 +215,7 @@ class Document:
 
 
 def walk(node: Node) -> Iterator[Node]:
-    """Yield a node and every node inside it, outer nodes before the nodes inside them."""
+    """Yield a node and all nested nodes, outer nodes first."""
     yield node
     if isinstance(node, Sequence):
         for item in node.items:

@@ -59,7 +59,7 @@ _ITEM: Final = re.compile(r"[ ]*- |[^\s-]")
 
 
 def parse_yaml(source: Source, start: int, end: int, problems: Problems) -> Node | None:
-    """Parse the YAML between two offsets. Empty YAML is null. If the YAML is broken, report a problem, return None."""
+    """Parse the YAML between two offsets. Empty YAML is null. If the YAML is invalid, report it and return None."""
     text = source.text[start:end]
     if len(text) > MAX_BYTES:
         message = f"this YAML is longer than {MAX_BYTES:,} characters"
@@ -67,7 +67,7 @@ def parse_yaml(source: Source, start: int, end: int, problems: Problems) -> Node
         return None
     if match := _FORBIDDEN.search(text):
         message = f"the character U+{ord(match[0]):04X} is not allowed in YAML"
-        hint = "remove it, or write it as an escape in double quotes"
+        hint = "remove the character, or write it as an escape in double quotes"
         problems.report(Span(source, start + match.start()), "character", message, hint)
         return None
     try:
@@ -77,7 +77,7 @@ def parse_yaml(source: Source, start: int, end: int, problems: Problems) -> Node
 
 
 class _OpenCollection:
-    """A list or mapping of which the parser has not reached the end."""
+    """A list or mapping whose end the parser has not reached."""
 
     __slots__ = ("entries", "items", "key", "start")
 
@@ -98,7 +98,7 @@ class _SyntaxHint(NamedTuple):
 
 
 class _Builder:
-    """Builds the nodes of the YAML that starts at `offset` in the file. The parser's positions count from there."""
+    """Builds the nodes of the YAML that starts at `offset` in the file. The parser counts positions from `offset`."""
 
     def __init__(self, source: Source, offset: int, problems: Problems) -> None:
         self.source = source
@@ -210,7 +210,7 @@ class _Builder:
         return Scalar(None, None, Span(self.source, start))
 
     def begin(self, event: Any) -> int:
-        """Return the offset in the file where the event starts. Report the anchor or tag of the event."""
+        """Return the offset in the file where the event starts. Report any anchor or tag of the event."""
         start: int = event.start_mark.index + self.offset
         if event.anchor is not None:
             hint = "a value that starts with `&` must be quoted; write a shared value in both places"
@@ -238,7 +238,7 @@ class _Builder:
             self.report(offset, "key", f"the key `{key.value}` is not text", "put it in quotes")
         elif key.value in parent.entries:
             first = parent.entries[key.value].key.span
-            message, hint = f"the key `{key.value}` is given twice", f"it is first given on line {first.line}"
+            message, hint = f"the key `{key.value}` is given twice", f"the key is first given on line {first.line}"
             self.problems.report(key.span, "duplicate-key", message, hint, elsewhere=first)
         else:
             parent.entries[key.value] = MappingEntry(key, node)
@@ -282,7 +282,7 @@ def scalar_runs(file: str, start: int, end: int, style: str, value: str) -> Runs
 
 
 def _quoted_runs(file: str, start: int, end: int, special: re.Pattern[str]) -> Iterator[tuple[int, int]]:
-    """Yield the runs of a quoted scalar, in which the length of an escape or a folded line end may change."""
+    """Yield the runs of a quoted scalar. Parsing can change the length of escapes and folded line ends."""
     yield 0, start
     length = 0
     place = start
@@ -301,7 +301,7 @@ def _quoted_runs(file: str, start: int, end: int, special: re.Pattern[str]) -> I
 
 
 def _explain_unquoted_value(offset: int, start: str) -> _SyntaxHint:
-    """Return the explanation for an unquoted value that starts with characters that have another meaning in YAML."""
+    """Return the explanation for an unquoted value that starts with a special character of YAML."""
     hint = f'{_QUOTE}, such as "{{{{ inputs.name }}}}"' if start in _TEMPLATE_MARKS else _QUOTE
     sign = "a backtick" if start == "`" else f"`{start}`"
     return _SyntaxHint(offset, f"a value that starts with {sign} must be quoted", hint, "unquoted")
@@ -398,9 +398,9 @@ def _unfinished_value(source: Source, offset: int, at: int, last_event: ScalarEv
 
 
 def _missing_space_hint(source: Source, offset: int, at: int) -> _SyntaxHint | None:
-    """Return the explanation for a list item that lacks the space after its dash, or None.
+    """Return the explanation if a list item lacks the space after its dash, or else None.
 
-    The item is in the line of the error or above it.
+    The item is in the line of the error or in a line above.
     """
     start = source.text.rfind("\n", 0, at) + 1
     while start >= offset:

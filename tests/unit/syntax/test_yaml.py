@@ -97,7 +97,7 @@ def test_duplicate_keys_anchors_tags_and_aliases_are_all_reported() -> None:
     ]
     assert node
     assert to_plain(node) == {"a": 1, "b": "text", "c": ["d"], "d": None, "e": {"f": "g"}}
-    assert problems[0].hint == "it is first given on line 1"
+    assert problems[0].hint == "the key is first given on line 1"
 
 
 def test_a_second_document_is_rejected() -> None:
