@@ -23,9 +23,9 @@ class FieldDifference(NamedTuple):
     in_after: bool = True
 
 
-def text_difference(before: str, after: str, context: int = 1) -> list[str]:
+def text_difference(before: str, after: str) -> list[str]:
     """Return the lines of a unified diff, without file names; empty if the texts are equal."""
-    return list(difflib.unified_diff(before.splitlines(), after.splitlines(), "", "", "", "", context, ""))[2:]
+    return list(difflib.unified_diff(before.splitlines(), after.splitlines(), n=1, lineterm=""))[2:]
 
 
 def value_differences(before: Any, after: Any, path: str = "") -> Iterator[FieldDifference]:

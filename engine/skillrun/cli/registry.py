@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-COMPLETION_VARIABLE: Final = (
-    "_SKILLRUN_COMPLETE"  # a completion script sets it to an instruction, such as `bash_complete`
-)
+# A completion script sets this variable to an instruction, such as `bash_complete`.
+COMPLETION_VARIABLE: Final = "_SKILLRUN_COMPLETE"
 AUTHORING: Final = "skillrun.extensions.authoring"
 WORKERS: Final = "skillrun.extensions.workers.commands"
 

@@ -164,8 +164,8 @@ def _report_completed_run(run: StoredRun, state: State, library: Library, name: 
     out.line(f"{run.name} is completed; `skillrun show {name}` shows the details")
     if library.locate(f"workflows/{state.workflow}.md") is not None:
         program = check_workflow(library, state.workflow, RESERVED_NAMES)
-        valid = program if not library.problems.has_errors else None
-        if valid is not None and (changed := changed_files(valid, state)):
+        changed = changed_files(program, state) if program is not None and not library.problems.has_errors else []
+        if changed:
             out.line(f"changed since the run, and not used: {', '.join(changed)}")
     out.line(f"{ResumeCommand('--preview').render(name, {})} shows the calls that a rerun would make")
     out.data(summarize_run(RunView(run)))

@@ -95,13 +95,7 @@ def _parse_prompt(content: bytes) -> str:
 
 @contextmanager
 def _time_limit() -> Iterator[None]:
-    """Raise TimeoutError if the block takes too long, even while it waits for input.
-
-    Systems without interval timers have no limit.
-    """
-    if not hasattr(signal, "setitimer"):
-        yield
-        return
+    """Raise TimeoutError if the block takes too long, even while it waits for input."""
 
     def raise_timeout(_number: int, _frame: object) -> None:
         raise TimeoutError(f"it took longer than {TIMEOUT} seconds")

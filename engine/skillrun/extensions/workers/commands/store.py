@@ -17,7 +17,8 @@ from skillrun.cli.formatting import count_noun
 from skillrun.cli.main import CommandGroup
 from skillrun.cli.output import Output
 from skillrun.extensions.workers.commands.open_store import OpenStore, open_database, open_store
-from skillrun.store.artifacts import INBOX
+from skillrun.library.settings import secret_names
+from skillrun.store.artifacts import INBOX, variant_names
 from skillrun.store.local.local_store import LocalStore
 from skillrun.store.stored_run import Store, StoredRun
 from skillrun.syntax.diagnostics import SkillrunError, UsageError, allowed_hint, did_you_mean
@@ -220,7 +221,6 @@ def pull(run: str, folder: Path | None, runs: Path, out: Output) -> int:
 def push(run: str, folder: Path | None, wanted: bool, runs: Path, out: Output) -> int:
     from skillrun.cli.loading import open_library
     from skillrun.extensions.workers.postgres.files import EditConflict
-    from skillrun.library.settings import secret_names
 
     store, edits = _open_run_edits(run, runs)
     pull_command = f"skillrun store pull {run}{f' {folder}' if folder else ''}"
@@ -269,8 +269,6 @@ def _working_copy(store: OpenStore, run: str, folder: Path) -> WorkingCopy:
 
 def _save_own_version(name: str, content: bytes) -> Path:
     """Save the user's version in the current folder under an unused name, and return its path."""
-    from skillrun.store.artifacts import variant_names
-
     for candidate in variant_names(name):
         try:
             with Path(candidate).open("xb") as file:
