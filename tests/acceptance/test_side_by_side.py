@@ -12,7 +12,7 @@ import pytest
 
 from skillrun.store.frontmatter import from_frontmatter
 from skillrun.store.local.journal import read_journal
-from skillrun.store.local.local_files import open_run_data
+from skillrun.store.local.local_run import LocalRun
 from skillrun.store.local.lock import LocalLease
 from tests.launcher import start_skillrun
 
@@ -106,7 +106,7 @@ def test_a_run_inside_the_folder_of_a_waiting_run_affects_neither(folder: Path, 
     temporary = folder / "runs" / "outer" / "inner" / ".one.md.0123abcd.tmp"
     temporary.write_text("a partial write")
     assert skillrun("resume", "outer").code == 0
-    assert open_run_data(folder / "runs" / "outer").matching("inner/*.md") == []
+    assert LocalRun(folder / "runs" / "outer").data().matching("inner/*.md") == []
     assert temporary.exists(), "it belongs to the other run"
     assert [line.split()[0] for line in skillrun("runs").out.splitlines()[1:]] == ["beside", "outer"]
 

@@ -22,7 +22,6 @@ from skillrun.runtime import session
 from skillrun.runtime.run import RunOptions, Services, Session
 from skillrun.store.journal import Kind
 from skillrun.store.local.journal import read_journal
-from skillrun.store.local.local_files import open_run_data
 from skillrun.store.local.local_run import LocalRun
 from skillrun.store.local.signing_key import key_folder
 from skillrun.store.seal import compute_seal
@@ -56,7 +55,7 @@ def move_run(run: Path, project: Path) -> None:
     """Check the seal of the state, then change its project to this one and seal it again."""
     path = run / "state.md"
     program, _ = program_of(project)
-    state, _ = open_run_data(run).state.read()
+    state, _ = LocalRun(run).data().state.read()
     assert state.seal == compute_seal(program, state, KEY)
     state.project = str(project)
     text = re.sub(r"(?m)^project: .*$", f"project: {project}", path.read_text(encoding="utf-8"))

@@ -186,7 +186,7 @@ def _resolve_adopt_option(
     """
     session = _preview_session(loaded, adopt)
     claims = foreign_claims(session, run) if adopt is None else None
-    if claims is None or not claims.has_claims:
+    if claims is None or not claims.lines:
         return adopt
     if not (can_ask and has_terminal()):
         raise_undecided_error(session, run, claims)

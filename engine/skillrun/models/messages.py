@@ -14,6 +14,7 @@ from typing import Any, Final, Literal, Protocol, get_args
 
 from skillrun.replay import RequestFailed
 from skillrun.syntax.diagnostics import sanitize
+from skillrun.types.records import NonNegativeInt
 
 MessageRole = Literal["user", "assistant", "tool"]
 StopReason = Literal["end", "tool", "length", "refusal", "other"]
@@ -224,10 +225,10 @@ class Request:
 class Usage:
     """The tokens that a call used. `input` counts all input tokens, including those read from or written to a cache."""
 
-    input: int = 0
-    output: int = 0
-    cache_read: int = 0
-    cache_write: int = 0
+    input: NonNegativeInt = 0
+    output: NonNegativeInt = 0
+    cache_read: NonNegativeInt = 0
+    cache_write: NonNegativeInt = 0
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from skillrun.models.messages import Usage
-from skillrun.store.summaries import TOKENS, Summary, UsageRecord
+from skillrun.store.summaries import Summary, UsageRecord
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,8 @@ class UsageTotals:
         total = cls()
         for summary in summaries:
             used = summary.usage
-            usage = Usage(*(int(used.get(key, 0)) for key in TOKENS))
+            tokens = used.get("input", 0), used.get("output", 0), used.get("cache_read", 0), used.get("cache_write", 0)
+            usage = Usage(*map(int, tokens))
             calls, replayed, kept = int(used.get("calls", 0)), int(used.get("replayed", 0)), int(used.get("kept", 0))
             total += cls(calls, usage, used.get("price", 0.0), replayed, kept)
         return total

@@ -86,7 +86,7 @@ def _find_claims(session: Session, state: State) -> Claims:
 def check_adoption_decision(session: Session, run: StoredRun) -> None:
     """Raise SkillrunError if the user must first decide whether to keep the settings of a foreign run folder."""
     claims = foreign_claims(session, run) if session.options.adopt is None else None
-    if claims is not None and claims.has_claims:
+    if claims is not None and claims.lines:
         raise_undecided_error(session, run, claims)
 
 

@@ -65,7 +65,6 @@ def is_artifact_name(name: Any) -> bool:
 
 
 WriteOutcome = Literal["written", "same", "kept", "conflict"]
-RefusalListener = Callable[[str], None]
 KEPT_PREFIX: Final = "kept/"  # address prefix of a note: the edited artifact stays
 
 
@@ -73,22 +72,18 @@ class Refusals:
     """Collects a one-line message for each refused record, and passes the messages to listeners."""
 
     def __init__(self) -> None:
-        self._lines: dict[str, None] = {}
-        self._listeners: list[RefusalListener] = []
+        self.lines: list[str] = []
+        self._listeners: list[Callable[[str], None]] = []
 
-    @property
-    def lines(self) -> list[str]:
-        return list(self._lines)
-
-    def listen(self, listener: RefusalListener) -> None:
+    def listen(self, listener: Callable[[str], None]) -> None:
         """Pass all past and future messages to `listener`."""
         self._listeners.append(listener)
-        for line in self._lines:
+        for line in self.lines:
             listener(line)
 
     def refuse(self, line: str) -> None:
-        if line not in self._lines:
-            self._lines[line] = None
+        if line not in self.lines:
+            self.lines.append(line)
             for listener in self._listeners:
                 listener(line)
 
@@ -109,23 +104,12 @@ class Artifacts:
                     f"the journal says that the run wrote {quote_value(entry.address)}, which is not a valid name"
                 )
 
-    def name(self, name: str) -> str:
-        """Return the canonical name of an artifact. Raises PathRefused, see `normalize_artifact_name`."""
-        return normalize_artifact_name(name)
-
     def text(self, name: str, number: int = 0) -> str | None:
         """Return the text of an artifact: the current text, or the text in finished round `number` if it is not 0.
 
         Returns None if the file is missing or refused. A refused file is reported.
         """
-        try:
-            content = read_content(
-                self._files,
-                f"round-{number}/{normalize_artifact_name(name)}" if number else normalize_artifact_name(name),
-            )
-        except PathRefused as error:
-            self._refusals.refuse(error.message)
-            return None
+        content = self._read(name, f"round-{number}/" if number else "")
         return None if content is None else sanitize(content.decode("utf-8", "replace"))
 
     def has(self, name: str) -> bool:
@@ -148,14 +132,16 @@ class Artifacts:
 
     def is_unmodified(self, name: str) -> bool:
         """Whether a file is unchanged since the run wrote it."""
-        if name not in self._written:
-            return False
+        content = self._read(name) if name in self._written else None
+        return content is not None and sha256_of(content) in self._written[name]
+
+    def _read(self, name: str, folder: str = "") -> bytes | None:
+        """Return the content of an artifact. If it is missing, return None; if it is refused, report it too."""
         try:
-            content = read_content(self._files, name)
+            return read_content(self._files, f"{folder}{normalize_artifact_name(name)}")
         except PathRefused as error:
             self._refusals.refuse(error.message)
-            return False
-        return content is not None and sha256_of(content) in self._written[name]
+            return None
 
     async def put(self, name: str, text: str) -> WriteOutcome:
         """Write an artifact, unless a user has changed the existing file.
@@ -217,12 +203,6 @@ class Artifacts:
     def make_folder(self, name: str) -> None:
         """Make a folder for files that the user provides."""
         self._files.make_folder(normalize_artifact_name(name))
-
-    def prune(self, current: set[str]) -> None:
-        """Remove the run's artifacts that are not in `current`. Artifacts that a user has changed stay."""
-        for name in self.list_names():
-            if name not in current and self.is_unmodified(name):
-                self._files.remove(name)
 
     # rounds
 

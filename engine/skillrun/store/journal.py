@@ -174,7 +174,12 @@ class Journal(ABC):
         `reply`, `failed`, `tool`, `answer`) are still kept and written as soon as possible. `write_error` reports
         whether the results were written.
         """
-        self._append(kind, address, fingerprint, body)
+        assert kind in KINDS, kind
+        if kind not in _EXTERNAL_KINDS or self._torn:
+            self.check()
+        if kind == "sent":
+            self._check_place()
+        self._push(kind, address, fingerprint, body_to_bytes(body, self._number_of))
         commit = self._commits
         try:
             await asyncio.sleep(0)  # other tasks of this loop iteration add their records
@@ -249,14 +254,6 @@ class Journal(ABC):
     @property
     def is_empty(self) -> bool:
         return not self._index.count
-
-    def _append(self, kind: Kind, address: str, fingerprint: str, body: Body) -> None:
-        assert kind in KINDS, kind
-        if kind not in _EXTERNAL_KINDS or self._torn:
-            self.check()
-        if kind == "sent":
-            self._check_place()
-        self._push(kind, address, fingerprint, body_to_bytes(body, self._number_of))
 
     def _number_of(self, text: bytes) -> int:
         key = sha256_of(text)

@@ -5,22 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, Literal, NotRequired, TypedDict
 
-from skillrun.models.messages import MessageRole, StopReason
+from skillrun.models.messages import MessageRole, StopReason, ToolCall, ToolSpec, Usage
 from skillrun.questions.answers import Answer, QuestionRecord
 from skillrun.types import records
 from skillrun.types.records import NonNegativeFloat, NonNegativeInt, forbid_extra_keys
 
 Verdict = Literal["found", "missing", "withheld"]
-
-
-@forbid_extra_keys
-class CallBody(TypedDict):
-    """A tool call of a model; see `models.messages.ToolCall`."""
-
-    id: str
-    name: str
-    arguments: dict[str, object]
-    extra: NotRequired[dict[str, object]]
 
 
 class BlockBody(TypedDict):
@@ -35,15 +25,8 @@ class BlockBody(TypedDict):
 class MessageBody(TypedDict):
     role: MessageRole
     blocks: list[BlockBody]
-    calls: NotRequired[list[CallBody]]
+    calls: NotRequired[list[ToolCall]]
     call_id: NotRequired[str]
-
-
-@forbid_extra_keys
-class ToolSpecBody(TypedDict):
-    name: str
-    description: str
-    parameters: dict[str, object]
 
 
 class SentBody(TypedDict):
@@ -53,7 +36,7 @@ class SentBody(TypedDict):
     system: list[BlockBody]
     messages: list[MessageBody]
     max_tokens: int
-    tools: list[ToolSpecBody]
+    tools: list[ToolSpec]
     schema: NotRequired[dict[str, object] | None]
     temperature: NotRequired[float | None]
     answer_now: NotRequired[bool]
@@ -62,20 +45,12 @@ class SentBody(TypedDict):
 
 
 @forbid_extra_keys
-class UsageBody(TypedDict, total=False):
-    input: NonNegativeInt
-    output: NonNegativeInt
-    cache_read: NonNegativeInt
-    cache_write: NonNegativeInt
-
-
-@forbid_extra_keys
 class ReplyBody(TypedDict):
     """A reply of a model; see `models.messages.Reply`."""
 
     text: str
-    calls: list[CallBody]
-    usage: UsageBody
+    calls: list[ToolCall]
+    usage: Usage
     price: NonNegativeFloat | None
     stop: NotRequired[StopReason]
     model: NotRequired[str]

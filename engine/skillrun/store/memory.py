@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from posixpath import basename, dirname
 
 from skillrun.repository.confined_folder import LONGEST, ConfinedFolder, EntryKind, WriteGuard
 from skillrun.repository.matching import find_matching_files
@@ -145,9 +146,9 @@ class MemoryFiles:
         key = _key(name)
         if key not in self._folders:
             raise _error(errno.ENOTDIR, self.path / name) if key in self._contents else self._missing(name)
-        inside: list[tuple[str, EntryKind]] = [(_leaf(path), "file") for path in self._contents if _parent(path) == key]
-        inside += [(_leaf(path), "folder") for path in self._folders if path != "." and _parent(path) == key]
-        return sorted(inside)
+        paths: list[tuple[str, EntryKind]] = [(path, "file") for path in self._contents]
+        paths += [(path, "folder") for path in self._folders if path != "."]
+        return sorted((basename(path), kind) for path, kind in paths if (dirname(path) or ".") == key)
 
     def matching(self, pattern: str) -> list[str]:
         return find_matching_files(self, pattern)
@@ -155,9 +156,9 @@ class MemoryFiles:
     def write(self, name: str, content: str | bytes, *, precondition: Callable[[], None] = lambda: None) -> None:
         key = self._prepare_key(name)
         self._check()
-        kill_point(f"rename {_leaf(key)}: before")
+        kill_point(f"rename {basename(key)}: before")
         self._put(key, encode(content), precondition)
-        kill_point(f"rename {_leaf(key)}: after")
+        kill_point(f"rename {basename(key)}: after")
 
     def write_new(self, name: str, content: str | bytes) -> bool:
         if self.is_taken(name):
@@ -219,14 +220,6 @@ def _key(name: str) -> str:
     if "\0" in name or len(name) > LONGEST:
         raise PathRefused(f"{quote_value(name)} is not a valid path")
     return normalize_path(name) or "."
-
-
-def _leaf(key: str) -> str:
-    return key.rpartition("/")[2]
-
-
-def _parent(key: str) -> str:
-    return key.rpartition("/")[0] or "."
 
 
 def _parent_folders(key: str) -> list[str]:

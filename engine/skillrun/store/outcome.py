@@ -55,11 +55,6 @@ class NextStep:
     def __str__(self) -> str:
         return self.render("RUN")
 
-    @property
-    def has_resume_command(self) -> bool:
-        """Whether this step says how to resume the run."""
-        return any(isinstance(part, ResumeCommand) for part in self.parts)
-
     def then_resume(self, between: str = "; ") -> NextStep:
         """Return this step followed by the command that resumes the run, unless the step already contains the command.
 
@@ -68,9 +63,9 @@ class NextStep:
         last = self.parts[-1] if self.parts else ""
         words = last.rstrip(". ") if isinstance(last, str) else last
         step = NextStep.of(*self.parts[:-1], words)
-        return (
-            step if step.has_resume_command else NextStep.of(step or "fix the problem", f"{between}then ", RESUME_RUN)
-        )
+        if any(isinstance(part, ResumeCommand) for part in step.parts):
+            return step
+        return NextStep.of(step or "fix the problem", f"{between}then ", RESUME_RUN)
 
     def render(self, run: str, flags: Mapping[str, str] = {}) -> str:
         """Format the text for the user, with the commands for this run."""
@@ -88,14 +83,13 @@ def flags_to_record(flags: Mapping[str, str]) -> dict[str, str]:
 
 def flags_for_resume(recorded: Mapping[str, str]) -> dict[str, str]:
     """Return the recorded flags that `resume` accepts. Paths are shortened for the current folder."""
-    known = {name: recorded[name] for name in RECORDED_FLAGS if name in recorded}
-    return {name: quote(_shorten_path(path)) if path else "" for name, path in known.items()}
-
-
-def _shorten_path(path: str) -> str:
-    """Return the path relative to the current folder if the file is below it, otherwise the absolute path."""
-    here = Path.cwd()
-    return str(Path(path).relative_to(here)) if Path(path).is_relative_to(here) else path
+    current, flags = Path.cwd(), {}
+    for name in RECORDED_FLAGS:
+        if name in recorded:
+            path = recorded[name]
+            is_below = Path(path).is_relative_to(current)
+            flags[name] = quote(str(Path(path).relative_to(current)) if is_below else path) if path else ""
+    return flags
 
 
 Status = Literal["running", "waiting", "completed", "failed", "interrupted"]

@@ -117,7 +117,10 @@ class RunData:
 
     def prune(self) -> None:
         """Remove the artifacts that only earlier evaluations wrote. Artifacts that a user has changed stay."""
-        self.artifacts.prune(self._current_artifacts())
+        current = self._current_artifacts()
+        for name in self.artifacts.list_names():
+            if name not in current and self.artifacts.is_unmodified(name):
+                self.files.remove(name)
 
     def end_round(self, number: int, phases: Iterable[str], retained: Iterable[str]) -> list[str]:
         """Move the summaries and artifacts of `phases` to `round-<number>/`. Idempotent.

@@ -64,17 +64,11 @@ class Claims:
     models: tuple[tuple[str, str, str], ...]
 
     @property
-    def has_claims(self) -> bool:
-        """Whether there are claims that the user has to decide on."""
-        return bool(self.paths or self.models)
-
-    @property
     def lines(self) -> list[str]:
-        paths = [
-            f"`{name}` is {quote_value(path)}, which is outside of this project" for name, path in self.paths.items()
-        ]
+        """Descriptions of the claims that the user has to decide on."""
+        paths = self.paths.items()
         return [
-            *paths,
+            *(f"`{name}` is {quote_value(path)}, which is outside of this project" for name, path in paths),
             *(f"`{name}` means the model {there} in the run, and {here} here" for name, there, here in self.models),
         ]
 
@@ -98,13 +92,10 @@ def find_claims(
         if model.startswith("scripted:"):  # a scripted model costs nothing and sends nothing
             continue
         try:
-            local_model = (
-                "" if catalogue.can_resolve_to(name, model, environ) else catalogue.resolve(name, environ).model
-            )
+            if not catalogue.can_resolve_to(name, model, environ):
+                models.append((name, model, catalogue.resolve(name, environ).model))
         except SkillrunError:
-            local_model = "nothing"
-        if local_model:
-            models.append((name, model, local_model))
+            models.append((name, model, "nothing"))
     return Claims(paths, tuple(models))
 
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Final, Literal, TypedDict
+from typing import Annotated, Any, Final, TypedDict
 
 from skillrun.repository.paths import PathRefused
 from skillrun.store.artifacts import SUMMARIES, Refusals, is_artifact_name
@@ -40,14 +40,6 @@ class UsageRecord(TypedDict, total=False):
     price: NonNegativeFloat | None
     replayed: NonNegativeFloat
     kept: NonNegativeFloat
-
-
-TOKENS: Final[tuple[Literal["input", "output", "cache_read", "cache_write"], ...]] = (
-    "input",
-    "output",
-    "cache_read",
-    "cache_write",
-)
 
 
 class Goto(TypedDict):
@@ -272,17 +264,16 @@ class Summaries:
 
     def is_edited(self, phase: str) -> bool:
         """Whether the summary of a phase differs from what the run wrote."""
-        name = self.file_name(phase)
-        return self._is_edited(name, name)
+        return self._is_edited(self.file_name(phase))
 
     def list_edited(self) -> list[str]:
         """Return the summaries, of any round, that were edited outside the run."""
-        return [*(name for name in self._written if self._is_edited(name, name)), *self.list_edited_in_past_rounds()]
+        return [*filter(self._is_edited, self._written), *self.list_edited_in_past_rounds()]
 
     def list_edited_in_past_rounds(self) -> list[str]:
         """Return the edited summaries of finished rounds."""
-        places = ((name, f"{past}/{name}") for past in past_round_folders(self._files) for name in self._written)
-        return [place for name, place in places if self._is_edited(name, place)]
+        places = (f"{past}/{name}" for past in past_round_folders(self._files) for name in self._written)
+        return [*filter(self._is_edited, places)]
 
     # files, by name
 
@@ -313,8 +304,9 @@ class Summaries:
         self._read.pop(name, None)
         self._read.pop(target, None)
 
-    def _is_edited(self, name: str, place: str) -> bool:
-        """Whether the file at `place` differs from every text that the run wrote as `name`."""
+    def _is_edited(self, place: str) -> bool:
+        """Whether a file, in this round or a finished one, differs from every text that the run wrote for it."""
+        name = place[place.index(SUMMARIES) :]
         if name not in self._written:
             return False
         try:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from skillrun.store.local.local_files import open_run_data
+from skillrun.store.artifacts import normalize_artifact_name
+from skillrun.store.local.local_run import LocalRun
 from skillrun.store.local.local_store import LocalStore
 from skillrun.syntax.diagnostics import SkillrunError
 
@@ -15,15 +16,15 @@ SUMMARY = "---\nphase: one\nstatus: completed\nartifacts: ['../mine.md']\n---\n"
 
 
 @pytest.mark.parametrize("name", ["state.md", "State.md", ".run/x", ".RUN/x", "summaries/a.md", "Round-1/a.md", "."])
-def test_files_of_the_run_are_not_valid_artifact_names_on_any_file_system(tmp_path: Path, name: str) -> None:
+def test_files_of_the_run_are_not_valid_artifact_names_on_any_file_system(name: str) -> None:
     with pytest.raises(SkillrunError, match="belongs to the run itself"):
-        open_run_data(tmp_path).artifacts.name(name)
+        normalize_artifact_name(name)
 
 
 @pytest.mark.parametrize("name", ["a\nb.md", "a\x1b[31m.md", "a\u202eb.md"])
-def test_an_artifact_name_with_invisible_characters_is_refused(tmp_path: Path, name: str) -> None:
+def test_an_artifact_name_with_invisible_characters_is_refused(name: str) -> None:
     with pytest.raises(SkillrunError, match="non-printable"):
-        open_run_data(tmp_path).artifacts.name(name)
+        normalize_artifact_name(name)
 
 
 @pytest.mark.row("Z3")
@@ -33,7 +34,7 @@ def test_a_summary_that_names_a_file_outside_moves_nothing(tmp_path: Path) -> No
     (folder / "summaries").mkdir(parents=True)
     outside.write_text("mine")
     (folder / "summaries" / "one.md").write_text(SUMMARY)
-    files = open_run_data(folder)
+    files = LocalRun(folder).data()
     files.end_round(1, ["one"], [])
     assert outside.read_text() == "mine"
     assert [path.relative_to(folder).as_posix() for path in folder.rglob("*.md")] == ["round-1/summaries/one.md"]

@@ -19,7 +19,8 @@ from skillrun.questions.form import UnclearAnswers, read_form, write_form
 from skillrun.repository.confined_folder import ConfinedFolder
 from skillrun.store.frontmatter import from_frontmatter, to_frontmatter
 from skillrun.store.local.journal import SqliteJournal
-from skillrun.store.local.local_files import LocalFiles, open_run_data
+from skillrun.store.local.local_files import LocalFiles
+from skillrun.store.local.local_run import LocalRun
 from skillrun.store.local.transcript import LocalTranscript
 from skillrun.store.state import State
 from skillrun.store.summaries import Summary
@@ -124,17 +125,17 @@ def test_any_text_survives_the_state_a_summary_and_the_journal(
     tmp_path_factory: pytest.TempPathFactory, text: str, key: str
 ) -> None:
     path = tmp_path_factory.mktemp("run")
-    store = open_run_data(path)
+    store = LocalRun(path).data()
     state = State("w", "2026-01-01", {"i": text}, {key: text}, reason=text)
     store.state.write(state, [text, f"a {text} b"])
-    restored, log = open_run_data(path).state.read()
+    restored, log = LocalRun(path).data().state.read()
     assert (restored.inputs, restored.state, restored.reason) == ({"i": text}, {key: text}, text)
     assert len(log) == 2
     body = (path / "state.md").read_text(encoding="utf-8").partition("\n---\n")[2]
     assert all(line in ("", "# Log") or line.startswith("- ") for line in body.splitlines())
     summary = {"phase": "p", "status": "completed", "summary": sanitize(text), "outputs": {key: text}}
     asyncio.run(store.summaries.put("p", Summary.from_record(summary)))
-    restored_summary = open_run_data(path).summaries.find_completed("p")
+    restored_summary = LocalRun(path).data().summaries.find_completed("p")
     assert restored_summary is not None
     assert restored_summary.record == summary
 

@@ -102,10 +102,6 @@ def _heading_open(_self: RendererHTML, tokens: Sequence[Token], index: int, _opt
     return f'<{tag} id="{escapeHtml(env["headings"][name])}">'
 
 
-def _heading_close(_self: RendererHTML, _tokens: Sequence[Token], _index: int, _options: OptionsDict, env: Env) -> str:
-    return f"</{env['open'].pop()}>\n"
-
-
 def _link_open(_self: RendererHTML, tokens: Sequence[Token], index: int, _options: OptionsDict, env: Env) -> str:
     href = str(tokens[index].attrs.get("href", ""))
     is_inside = href.startswith("#")
@@ -116,10 +112,6 @@ def _link_open(_self: RendererHTML, tokens: Sequence[Token], index: int, _option
     if is_inside:  # the target is not on the page
         return "<span>"
     return f'<a href="{escapeHtml(href)}" rel="noopener noreferrer" target="_blank">'
-
-
-def _link_close(_self: RendererHTML, _tokens: Sequence[Token], _index: int, _options: OptionsDict, env: Env) -> str:
-    return f"</{env['links'].pop()}>"
 
 
 def _image(_self: RendererHTML, tokens: Sequence[Token], index: int, _options: OptionsDict, _env: Env) -> str:
@@ -135,22 +127,14 @@ def _cell_open(_self: RendererHTML, tokens: Sequence[Token], index: int, _option
     return f'<{tokens[index].tag} class="{side}">' if side in SIDES else f"<{tokens[index].tag}>"
 
 
-def _table_open(*_: object) -> str:
-    return '<div class="wide" role="group" aria-label="Table" tabindex="0"><table>\n'
-
-
-def _table_close(*_: object) -> str:
-    return "</table></div>\n"
-
-
 _RULES: Final[Mapping[str, Callable[..., str]]] = {
     "heading_open": _heading_open,
-    "heading_close": _heading_close,
+    "heading_close": lambda _self, _tokens, _index, _options, env: f"</{env['open'].pop()}>\n",
     "link_open": _link_open,
-    "link_close": _link_close,
+    "link_close": lambda _self, _tokens, _index, _options, env: f"</{env['links'].pop()}>",
     "image": _image,
     "th_open": _cell_open,
     "td_open": _cell_open,
-    "table_open": _table_open,
-    "table_close": _table_close,
+    "table_open": lambda *_: '<div class="wide" role="group" aria-label="Table" tabindex="0"><table>\n',
+    "table_close": lambda *_: "</table></div>\n",
 }

@@ -40,6 +40,7 @@ from skillrun.runtime.errors import StoppedByUser
 from skillrun.runtime.estimate_updates import emit_choice_estimate
 from skillrun.runtime.frame import Frame
 from skillrun.runtime.phase_record import BreakerSettings
+from skillrun.store.artifacts import normalize_artifact_name
 from skillrun.store.event_lines import utc_timestamp
 from skillrun.store.inbox import AnswerInbox
 from skillrun.store.journal_bodies import AnswerBody
@@ -110,7 +111,7 @@ async def ask_questions(  # noqa: PLR0913 (options of one list of questions)
         is_required=is_required,
         enough=enough,
     )
-    name = run.store.artifacts.name(form) if form is not None else None
+    name = normalize_artifact_name(form) if form is not None else None
     where, fingerprint = round_address(address, frame.phase.round_path), fingerprint_questions(questions)
     request = QuestionRequest(frame, question_set, name, pause, where, fingerprint)
     is_skipped = (

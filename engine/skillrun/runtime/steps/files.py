@@ -39,7 +39,7 @@ from skillrun.runtime.frame import Frame, StepResult
 from skillrun.runtime.run import Run
 from skillrun.runtime.scope import frame_names
 from skillrun.scoring.compaction import estimate_tokens
-from skillrun.store.artifacts import WriteOutcome, variant_names
+from skillrun.store.artifacts import WriteOutcome, normalize_artifact_name, variant_names
 from skillrun.store.files import sha256_of
 from skillrun.store.frontmatter import from_frontmatter, to_frontmatter
 from skillrun.store.journal_bodies import ToolBody
@@ -104,7 +104,7 @@ async def write_artifact(frame: Frame, step: Step, path: str, text: str) -> str:
     """
     phase, store, text = frame.phase, frame.run.store, sanitize(text)
     try:
-        path = store.artifacts.name(path)
+        path = normalize_artifact_name(path)
     except PathRefused as error:
         raise _write_error(frame, step, path, error.message) from None
     earlier_texts = (data["artifacts"].get(path) for data in phase.names["phases"].values())

@@ -51,49 +51,6 @@ UNFINISHED: Final = JOURNAL + ".new"
 DISK_HINT: Final = "nothing was started; check the free disk space and repeat the command"
 
 
-class JournalFiles:
-    """The files of a journal that is open for writing."""
-
-    def __init__(self, folder: ConfinedFolder, line: bytes) -> None:
-        """Watch the files of a journal, which must exist.
-
-        Write `line` as the witness, unless a complete witness exists.
-        """
-        self._folder = folder
-        witness = folder.stat_file(WITNESS)
-        if witness is None or witness.st_size != len(line):
-            write_atomic(folder, WITNESS, line)
-        self._witness = folder.open(WITNESS, os.O_WRONLY)
-        self._known = {name: folder.identity(name) for name in (JOURNAL, JOURNAL + DATABASE_SUFFIXES[0])}
-        self._itself = folder.identity(WITNESS)
-
-    def check(self) -> None:
-        """Raises LeaseLost if a file was removed or replaced, because further commits would be lost."""
-        self._folder.check(verify_path=False)
-        for name, identity in self._known.items():
-            if self._folder.identity(name) != identity:
-                raise LeaseLost(
-                    f"{self._folder.path / name} was removed or replaced during the run",
-                    "restore `.run` from a backup to resume this run, or start a new one",
-                )
-
-    def check_location(self) -> None:
-        """Raises LeaseLost if the run has moved, because a moved run must not send calls."""
-        self._folder.check()
-
-    def attest(self, line: bytes) -> None:
-        """Write the witness without syncing it. After a power failure, the witness may be an older, valid line."""
-        if self._folder.identity(WITNESS) != self._itself:
-            write_atomic(self._folder, WITNESS, line)
-            os.close(self._witness)
-            self._witness = self._folder.open(WITNESS, os.O_WRONLY)
-            self._itself = self._folder.identity(WITNESS)
-        os.pwrite(self._witness, line, 0)
-
-    def close(self) -> None:
-        os.close(self._witness)
-
-
 def make_journal(folder: ConfinedFolder) -> None:
     """Create an empty journal in `.run`, completely or not at all. Raises SkillrunError if the disk is full."""
     _remove_leftovers(folder)
@@ -154,12 +111,19 @@ class SqliteJournal(Journal):
         database: sqlite3.Connection,
         index: Index,
         fits: BodyCheck,
-        files: JournalFiles,
+        folder: ConfinedFolder,
         warning: str = "",
     ) -> None:
+        """Watch the files of the journal. Write the witness, unless a complete witness exists."""
         super().__init__(index, fits, warning)
-        self._database, self._files = database, files
+        self._database, self._folder = database, folder
         self._synchronous = ""
+        witness, line = folder.stat_file(WITNESS), format_witness(index)
+        if witness is None or witness.st_size != len(line):
+            write_atomic(folder, WITNESS, line)
+        self._witness = folder.open(WITNESS, os.O_WRONLY)
+        self._witness_identity = folder.identity(WITNESS)
+        self._identities = {name: folder.identity(name) for name in (JOURNAL, JOURNAL + DATABASE_SUFFIXES[0])}
 
     @classmethod
     def create(cls, run_folder: ConfinedFolder | Path, fits: BodyCheck = accept_any_body) -> SqliteJournal:
@@ -192,9 +156,8 @@ class SqliteJournal(Journal):
             database.execute("PRAGMA wal_autocheckpoint=256")  # pages: keeps the log at about 1 MB
             database.execute("PRAGMA journal_mode=WAL")
             database.execute("PRAGMA wal_checkpoint")  # syncs what a killed run left in the log, before it is witnessed
-            files = JournalFiles(folder, format_witness(index))
-            journal = cls(database, index, fits, files, witness_warning(folder, witness, index))
-            files.attest(format_witness(index))
+            journal = cls(database, index, fits, folder, witness_warning(folder, witness, index))
+            journal._write_witness()
         except (sqlite3.Error, OSError) as error:
             raise SkillrunError(f"{path} cannot be opened: {error}", _PERMISSIONS) from error
         return journal
@@ -205,17 +168,23 @@ class SqliteJournal(Journal):
         if not self._failure:
             with contextlib.suppress(sqlite3.Error, OSError):
                 self._database.execute("PRAGMA wal_checkpoint")
-                self._files.attest(format_witness(self._index))
+                self._write_witness()
         self._database.close()
-        self._files.close()
+        os.close(self._witness)
 
     def _check_place(self) -> None:
-        self._files.check_location()
+        self._folder.check()
 
     def _persist(self, rows: Sequence[JournalRow]) -> None:
         is_synced = _is_synced(rows)
         if is_synced:
-            self._files.check()
+            self._folder.check(verify_path=False)
+            for name, identity in self._identities.items():  # further commits to another file would be lost
+                if self._folder.identity(name) != identity:
+                    raise LeaseLost(
+                        f"{self._folder.path / name} was removed or replaced during the run",
+                        "restore `.run` from a backup to resume this run, or start a new one",
+                    )
         synchronous = "FULL" if is_synced else "NORMAL"
         try:
             if synchronous != self._synchronous:
@@ -233,7 +202,17 @@ class SqliteJournal(Journal):
 
     def _attest(self, rows: Sequence[JournalRow]) -> None:
         if _is_synced(rows):
-            self._files.attest(format_witness(self._index))
+            self._write_witness()
+
+    def _write_witness(self) -> None:
+        """Write the witness without syncing it. After a power failure, the witness may be an older, valid line."""
+        line = format_witness(self._index)
+        if self._folder.identity(WITNESS) != self._witness_identity:
+            write_atomic(self._folder, WITNESS, line)
+            os.close(self._witness)
+            self._witness = self._folder.open(WITNESS, os.O_WRONLY)
+            self._witness_identity = self._folder.identity(WITNESS)
+        os.pwrite(self._witness, line, 0)
 
     def _row(self, seq: int) -> JournalRow:
         try:

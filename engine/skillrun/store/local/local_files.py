@@ -18,9 +18,7 @@ from skillrun.repository.confined_folder import PRIVATE_MODE, ConfinedFolder, En
 from skillrun.repository.matching import find_matching_files
 from skillrun.repository.paths import PathRefused
 from skillrun.store.files import LARGEST, check_run_exists, encode, walk_folders
-from skillrun.store.journal import Journal
 from skillrun.store.kill_points import kill_point
-from skillrun.store.run_data import RunData
 
 SHARED: Final = 0o755  # mode of a shared folder, before the umask is applied
 _LEFTOVER = re.compile(r"\..+\.[0-9a-f]{8}\.tmp", re.DOTALL)
@@ -189,8 +187,3 @@ class LocalFiles:
     def remove_leftovers(self) -> None:
         for folder in walk_folders(self._tree):
             remove_leftovers(self._tree, folder)
-
-
-def open_run_data(folder: ConfinedFolder | Path, journal: Journal | None = None, *, shared: bool = False) -> RunData:
-    """Return the data in a run folder. Without a journal, the data are read-only."""
-    return RunData(LocalFiles(open_tree(folder), shared=shared), journal)
