@@ -67,14 +67,10 @@ def open_catalogue(library: Library, *, trusted: bool = False) -> Catalogue:
 
 def untrusted_settings(library: Library) -> tuple[PrivilegedSetting, ...]:
     """Return the project's settings that need the user's trust and do not have it."""
-    from skillrun.library.privileged_settings import consent_digest, find_privileged_settings
+    from skillrun.library.privileged_settings import consent_digest, find_privileged_settings, has_consent
 
     settings = find_privileged_settings(library)
-    if not settings:
-        return ()
-    from skillrun.questions.consent import has_consent
-
-    return () if has_consent(library.project, consent_digest(settings)) else settings
+    return () if not settings or has_consent(library.project, consent_digest(settings)) else settings
 
 
 def cache_folder() -> Path:

@@ -1,7 +1,7 @@
 """`skillrun trust`: shows the settings of a project that need the user's trust, and saves the user's consent.
 
-A run that needs consent asks for it before starting. `library.privileged_settings` finds the settings, and
-`questions.consent` stores the consent.
+A run that needs consent asks for it before starting. `library.privileged_settings` finds the settings and
+stores the consent.
 """
 
 from __future__ import annotations
@@ -24,8 +24,14 @@ from skillrun.cli.loading import (
 )
 from skillrun.cli.options import as_json
 from skillrun.cli.output import Output
-from skillrun.library.privileged_settings import PrivilegedSetting, consent_digest, find_privileged_settings
-from skillrun.questions import consent
+from skillrun.library.privileged_settings import (
+    PrivilegedSetting,
+    consent_digest,
+    find_privileged_settings,
+    has_consent,
+    revoke_consent,
+    save_consent,
+)
 from skillrun.questions.answers import Question
 from skillrun.questions.responder import has_terminal
 from skillrun.questions.terminal import Terminal
@@ -45,7 +51,7 @@ def trust(yes: bool, show: bool, revoke: bool, out: Output) -> int:
         raise click.UsageError("Use only one of --yes, --show and --revoke.")
     library = open_library()
     if revoke:
-        gone = consent.revoke(library.project)
+        gone = revoke_consent(library.project)
         out.line("this project is no longer trusted" if gone else "this project was not trusted")
         _print_data((), out, trusted=False)
         return 0
@@ -53,7 +59,7 @@ def trust(yes: bool, show: bool, revoke: bool, out: Output) -> int:
     errors = [problem for problem in problems_for_display(library) if problem.severity == "error"]
     exit_on_errors(errors, out, "Nothing was changed.")
     settings = find_privileged_settings(library)
-    trusted = not settings or consent.has_consent(library.project, consent_digest(settings))
+    trusted = not settings or has_consent(library.project, consent_digest(settings))
     code = 0
     if not settings:
         out.line("no settings of this project need your trust")
@@ -141,7 +147,7 @@ def _confirm_trust(settings: Sequence[PrivilegedSetting]) -> bool:
 
 def _save_consent(library: Library, settings: Sequence[PrivilegedSetting], out: Output) -> None:
     lines = [f"{wish.span.path}: {wish.key} = {wish.value}" for wish in settings]
-    path = consent.save_consent(library.project, consent_digest(settings), lines)
+    path = save_consent(library.project, consent_digest(settings), lines)
     out.line(f"Trusted until one of these settings changes ({path}). `skillrun trust --revoke` undoes this.")
 
 

@@ -36,10 +36,9 @@ from skillrun.definitions.parse import (
     parse_text,
     parse_workflow,
 )
-from skillrun.library.configuration import merge_by_mode, without_key
+from skillrun.library.configuration import RENAMES_KEY, apply_renames, merge_by_mode, read_renamed_keys, without_key
 from skillrun.library.model_names import check_names
 from skillrun.library.models_yaml import Layers, merge_models, sanitize_layers
-from skillrun.library.renamed_keys import RENAMES_KEY, apply_renames, read_renamed_keys
 from skillrun.library.roots import FileIndex, Root, build_file_index
 from skillrun.syntax import source as nodes
 from skillrun.syntax.diagnostics import ParsingStopped, Problem, Problems

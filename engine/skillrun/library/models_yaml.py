@@ -5,28 +5,31 @@ Invalid settings are reported and removed, so that they cannot take effect.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from ipaddress import AddressValueError, IPv4Address, IPv4Network, IPv6Address
 from typing import Any, Final
 
 from skillrun import registry
 from skillrun.definitions.reader import Reader
 from skillrun.definitions.verbs import Key, Keys
-from skillrun.library.addresses import (
-    HTTP_HINT,
-    PROVIDER,
-    PROVIDER_HINT,
-    VARIABLE,
-    VARIABLE_HINT,
-    Address,
-    AddressError,
-    parse_address,
-)
 from skillrun.library.configuration import merge, overlay
 from skillrun.library.roots import PROJECT, USER
 from skillrun.syntax.diagnostics import Problems, suggest
 from skillrun.syntax.source import Mapping, MappingEntry, Node, Scalar, entries_of, to_plain
 
+PROVIDER: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
+VARIABLE: Final = re.compile(r"[A-Z_][A-Z0-9_]{0,59}")  # only capitals, because a pasted key contains other letters
+PROVIDER_HINT: Final = "use at most 40 letters, digits, `-`, `_` and `.`, starting with a letter or digit"
+VARIABLE_HINT: Final = (
+    "use capital letters, digits and `_`, such as `MY_API_KEY`; set the key itself in the environment"
+)
+HTTP_HINT: Final = "use https, or set exactly this address in your config folder"
+_URL: Final = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<authority>[^/?#\\]*)(?P<rest>.*)", re.DOTALL)
+_HOST: Final = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::(?P<port>[0-9]{1,5}))?")
+_PATH: Final = re.compile(r"(?:/[A-Za-z0-9._~!$&'()*+,;=:@%-]*)*")
+_THIS_MACHINE: Final = IPv4Network("127.0.0.0/8")
 USER_ONLY_KEYS: Final = ("embedded",)  # settings for native code and downloads
 MAX_NAMES: Final = 1_000  # of tiers, aliases or intents per file
 Layers = tuple[tuple[str, Mapping], ...]
@@ -286,3 +289,61 @@ def _merge_records(layers: Layers, part: str) -> dict[str, dict[str, Any]]:
             values = {key: field.value.value for key, field in fields if isinstance(field.value, Scalar)}
             records.setdefault(name, {}).update({key: value for key, value in values.items() if value is not None})
     return records
+
+
+# base URLs: stricter than the URL standard, so that requests go to exactly the address that was validated
+
+
+@dataclass(frozen=True)
+class Address:
+    """A valid base URL: http or https, with a host and without secrets."""
+
+    scheme: str
+    host: str
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the host is localhost, in 127.0.0.0/8, or ::1; any other spelling counts as remote."""
+        host = self.host.strip("[]").lower()
+        if host == "localhost":
+            return True
+        try:
+            return IPv6Address(host) == IPv6Address("::1") if ":" in host else IPv4Address(host) in _THIS_MACHINE
+        except AddressValueError:
+            return False
+
+    @property
+    def is_insecure(self) -> bool:
+        """Whether requests to this address are sent unencrypted over the network."""
+        return self.scheme == "http" and not self.is_local
+
+
+class AddressError(ValueError):
+    """Raised for a text that is not a valid address. The message never contains the text, because it can include a
+    password."""
+
+
+def parse_address(url: str) -> Address:
+    """Parse a base URL. Raises AddressError."""
+    match = _URL.fullmatch(url)
+    if match is None:
+        raise AddressError("it is not a URL such as `https://host/v1`")
+    if match["scheme"].lower() not in ("http", "https"):
+        raise AddressError("its scheme is not http or https")
+    if "@" in match["authority"]:
+        raise AddressError("it contains a user or a password")
+    place = _HOST.fullmatch(match["authority"])
+    if place is None:
+        raise AddressError("its host is missing or invalid")
+    if place["port"] is not None and not 1 <= int(place["port"]) <= 65535:
+        raise AddressError("its port is not between 1 and 65535")
+    if place["host"].startswith("["):
+        try:
+            IPv6Address(place["host"][1:-1])
+        except AddressValueError:
+            raise AddressError("its host is not a valid IPv6 address") from None
+    if "?" in match["rest"] or "#" in match["rest"]:
+        raise AddressError("it has a query or a fragment; only a path is allowed after the host")
+    if not _PATH.fullmatch(match["rest"]):
+        raise AddressError("its path contains invalid characters")
+    return Address(match["scheme"].lower(), place["host"])

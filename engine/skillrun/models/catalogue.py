@@ -14,17 +14,17 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from skillrun import registry
-from skillrun.library.addresses import (
+from skillrun.library.model_names import MAX_ALIAS_STEPS, SCRIPTED
+from skillrun.library.models_yaml import (
     HTTP_HINT,
     PROVIDER,
     PROVIDER_HINT,
+    TABLES,
     VARIABLE,
     VARIABLE_HINT,
     AddressError,
     parse_address,
 )
-from skillrun.library.model_names import MAX_ALIAS_STEPS, SCRIPTED
-from skillrun.library.models_yaml import TABLES
 from skillrun.library.privileged_settings import Origin
 from skillrun.models import model_lists
 from skillrun.models.entries import EmbeddedConfig, Intent, Price, ProviderConfig, ResolvedModel, RetryPolicy

@@ -17,7 +17,7 @@ from time import perf_counter
 from typing import Final
 
 from skillrun import registry
-from skillrun.library.addresses import parse_address
+from skillrun.library.models_yaml import parse_address
 from skillrun.models.catalogue import Catalogue
 from skillrun.models.entries import ClientContext, ConcurrencyLimits, ModelClient, ProviderConfig
 from skillrun.models.failures import model_error

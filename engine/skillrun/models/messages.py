@@ -6,7 +6,7 @@ Converts both to JSON, and computes the fingerprint of a request.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
@@ -105,6 +105,10 @@ class ToolCall:
 
     def to_dict(self) -> dict[str, Any]:
         return {key: value for key, value in vars(self).items() if key != "extra" or value}
+
+    def map_fields(self, function: Callable[[Any], Any]) -> ToolCall:
+        """Return the call with `function` applied to each field."""
+        return ToolCall(function(self.id), function(self.name), function(self.arguments), function(self.extra))
 
     def fingerprint(self) -> str:
         """Return the fingerprint under which the result of this call is recorded."""
@@ -258,11 +262,7 @@ class Reply:
         object.__setattr__(self, "text", sanitize(self.text))
         object.__setattr__(self, "model", sanitize(self.model))
         if self.calls:
-            calls = tuple(
-                ToolCall(sanitize(call.id), sanitize(call.name), sanitize(call.arguments), sanitize(call.extra))
-                for call in self.calls
-            )
-            object.__setattr__(self, "calls", calls)
+            object.__setattr__(self, "calls", tuple(call.map_fields(sanitize) for call in self.calls))
 
     def to_dict(self) -> dict[str, Any]:
         return {**vars(self), "calls": [call.to_dict() for call in self.calls], "usage": self.usage.to_dict()}

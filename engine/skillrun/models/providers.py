@@ -312,17 +312,7 @@ def _build_reply(response: ModelResponse, request: Request, redactor: Redactor) 
     name = response.model_name or requested_model
     return Reply(
         text=redactor.redact_text(text),
-        calls=tuple(
-            ToolCall(
-                redactor.redact_text(call.id),
-                redactor.redact_text(call.name),
-                redactor.redact_value(call.arguments),
-                redactor.redact_value(call.extra),
-            )
-            for call in calls
-        )
-        if stop == "tool"
-        else (),
+        calls=tuple(call.map_fields(redactor.redact_value) for call in calls) if stop == "tool" else (),
         stop=stop,
         model=f"{provider}:{redactor.redact_text(name) if MODEL_NAME.fullmatch(name) else requested_model}",
     )

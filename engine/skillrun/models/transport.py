@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import httpx2
 
-from skillrun.library.addresses import parse_address
+from skillrun.library.models_yaml import parse_address
 from skillrun.models.messages import ModelError
 from skillrun.models.redaction import strip_userinfo
 

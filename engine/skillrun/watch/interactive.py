@@ -1,6 +1,6 @@
 """An interactive session of `skillrun dev`: handles keys and shows them in the status bar.
 
-`KeyReader` reads the keys, and `status_bar` draws the bar.
+`KeyReader` reads the keys.
 """
 
 from __future__ import annotations
@@ -25,8 +25,7 @@ from skillrun.cli.formatting import count_noun, format_duration
 from skillrun.runtime.run import Rerun
 from skillrun.store.run_history import read_history
 from skillrun.syntax.diagnostics import SkillrunError
-from skillrun.watch.session import DevSession
-from skillrun.watch.status_bar import StatusBar
+from skillrun.watch.session import DevSession, StatusBar
 from skillrun.watch.watch_loop import change_lines
 
 STANDARD_INPUT: Final = 0

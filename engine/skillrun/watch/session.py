@@ -6,10 +6,13 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import shutil
 import signal
+import sys
 import time
-from collections.abc import Awaitable, Callable, Collection, Coroutine
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -28,10 +31,9 @@ from skillrun.questions.responder import InteractiveResponder, open_responder
 from skillrun.runtime.run import Rerun, Session
 from skillrun.store.inbox import AnswerInbox, PendingQuestions
 from skillrun.store.run_history import read_history
-from skillrun.syntax.diagnostics import SkillrunError
+from skillrun.syntax.diagnostics import SkillrunError, make_printable
 from skillrun.watch.cost_preview import CostPreview, CostThreshold, preview_cost
 from skillrun.watch.file_watcher import SETTLE_SECONDS, ChangedFiles, FileStamps, read_file_stamps
-from skillrun.watch.status_bar import StatusBar
 from skillrun.watch.watch_loop import (
     Evaluation,
     WatchLoop,
@@ -44,6 +46,8 @@ from skillrun.watch.watch_loop import (
 KEEPS_LAST_VALID: Final = "still using the last valid version; fix the file and save it"
 POLL_INTERVAL: Final = 0.5  # seconds
 INTERRUPTED: Final = 130
+ERASE: Final = "\r\x1b[2K"
+DIM, RESET = "\x1b[2m", "\x1b[0m"
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -349,3 +353,74 @@ class DevSession:
                 return
             self._moving = current_stamps
         self.out.draw()
+
+
+@dataclass(frozen=True)
+class StatusBar(Output):
+    """An `Output` with a status bar. The bar shows the first of `status_texts()` that fits.
+
+    Lines can be held back while another program has the terminal, or until it is clear whether they are needed.
+    """
+
+    status_texts: Callable[[], Sequence[str]] = tuple
+    can_redraw: bool = False
+    _held_lines: list[list[tuple[bool, str]]] = field(default_factory=list)  # (is_note, text)
+
+    def line(self, text: str = "") -> None:
+        self.write_lines([(False, text)])
+
+    def note(self, text: str) -> None:
+        self.write_lines([(True, text)])
+
+    def write_lines(self, lines: Iterable[tuple[bool, str]]) -> None:
+        """Print lines above the status bar, or hold them back."""
+        if self._held_lines:
+            self._held_lines[-1].extend(lines)
+            return
+        for is_note, text in lines:
+            self.erase()
+            if is_note:
+                super().note(text)
+            else:
+                super().line(text)
+            self.draw()
+
+    def draw(self) -> None:
+        """Redraw the status bar with its current text."""
+        if self.can_redraw and not self._held_lines:
+            sys.stdout.write(ERASE + self._render())
+            sys.stdout.flush()
+
+    def erase(self) -> None:
+        if self.can_redraw:
+            sys.stdout.write(ERASE)
+            sys.stdout.flush()
+
+    @contextmanager
+    def hold_lines(self) -> Iterator[list[tuple[bool, str]]]:
+        """Hold lines back in the yielded list during the block. Then print the lines that are still in the list."""
+        lines: list[tuple[bool, str]] = []
+        self._held_lines.append(lines)
+        try:
+            yield lines
+        finally:
+            self._held_lines.pop()
+            self.write_lines(lines)
+
+    @contextmanager
+    def release_terminal(self) -> Iterator[None]:
+        """Leave the terminal to another program during the block."""
+        self.erase()
+        with self.hold_lines():
+            yield
+        self.draw()
+
+    def _render(self) -> str:
+        from rich.cells import cell_len, set_cell_size
+
+        room = shutil.get_terminal_size().columns - 1
+        texts = [" ".join(make_printable(text).split("\n")) for text in self.status_texts()]
+        text = next((text for text in texts if cell_len(text) <= room), texts[-1] if texts else "")
+        if cell_len(text) > room:
+            text = set_cell_size(text, max(0, room - 1)).rstrip() + "…"
+        return f"{DIM}{text}{RESET}" if text and not os.environ.get("NO_COLOR") else text

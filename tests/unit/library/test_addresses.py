@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from skillrun.library.addresses import AddressError, parse_address
+from skillrun.library.models_yaml import AddressError, parse_address
 
 pytestmark = [pytest.mark.finding("FZ2", "FZ10"), pytest.mark.row("Z2")]
 

@@ -9,8 +9,14 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillrun.library.configuration import merge_by_mode, mode_dependent_keys, overlay, resolve_features
-from skillrun.library.renamed_keys import apply_renames, read_renamed_keys
+from skillrun.library.configuration import (
+    apply_renames,
+    merge_by_mode,
+    mode_dependent_keys,
+    overlay,
+    read_renamed_keys,
+    resolve_features,
+)
 from skillrun.syntax.diagnostics import Problems
 from skillrun.syntax.source import to_plain
 from tests.unit.library.test_configuration import layer
