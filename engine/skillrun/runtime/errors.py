@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from skillrun.store.outcome import NO_NEXT_STEP, NextStep
@@ -40,22 +41,20 @@ class StoppedByUser(SkillrunError):
     """The user ends the run after a failure. No fallback is run and nothing is retried."""
 
 
+@dataclass(eq=False)
 class GoToPhase(Exception):
     """The phase ends and the run goes back to `target`."""
 
-    def __init__(self, target: str, step: str) -> None:
-        super().__init__(target)
-        self.target = target
-        self.step = step
+    target: str
+    step: str
 
 
+@dataclass(eq=False)
 class Stopped(Exception):
     """A `stop` step ends the run, the protocol or the inline workflow."""
 
-    def __init__(self, status: str, reason: str) -> None:
-        super().__init__(reason)
-        self.status = status
-        self.reason = reason
+    status: str
+    reason: str
 
 
 class BudgetExhausted(SkillrunError):

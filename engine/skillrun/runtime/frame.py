@@ -179,39 +179,31 @@ class SeatedMember:
 
 
 async def resolve_members(frame: Frame, several: list[Any]) -> list[SeatedMember]:
-    """Pin the models of the members, and return the members in the given order. Raises StepFailed."""
-    library = frame.run.program.library
-    ids = (member.get("id") if isinstance(member, Mapping) else member for member in several)
-    await frame.run.pin_models(name for written in ids for name in member_models(library, str(written)))
-    return [resolve_member(frame, member) for member in several]
+    """Pin the models of the members, and return the members in the given order. Raises StepFailed.
 
-
-def resolve_member(frame: Frame, written: Any) -> SeatedMember:
-    """Return the member that `written` names. Raises StepFailed.
-
-    `written` is the written form of a member, or a record whose `id` is that form.
+    Each entry is the written form of a member, or a record whose `id` is that form.
     """
-    if isinstance(written, Mapping):
-        written = written.get("id")
-    try:
-        member = parse_member(str(written))
-    except MemberError as error:
-        raise StepFailed(str(error)) from None
-    role = frame.run.program.library.role(member.role)
-    if role is None:
-        raise StepFailed(f"the role `{member.role}` does not exist")
-    lens = role.variants.get(member.variant) if member.variant else None
-    if member.variant and lens is None:
-        raise StepFailed(f"the role `{member.role}` has no variant `{member.variant}`")
-    resolved = frame.run.resolve_model(member.model or role.model)
-    names: dict[str, object] = {"id": member.id, "role": member.role, "model": resolved.short_name}
-    if member.variant:
-        names |= {"variant": member.variant, "lens": lens}
-    skills = map(frame.run.program.library.agent_skill, role.skills)
-    texts = (role.body, lens or "", *(skill.body for skill in skills if skill is not None))
-    names |= {
-        "lines": len(role.body.splitlines()),
-        "tokens": estimate_tokens("\n".join(texts)),
-        "skills": list(role.skills),
-    }
-    return SeatedMember(member, role, names)
+    library, seated = frame.run.program.library, []
+    ids = [str(member.get("id") if isinstance(member, Mapping) else member) for member in several]
+    await frame.run.pin_models(name for written in ids for name in member_models(library, written))
+    for written in ids:
+        try:
+            member = parse_member(written)
+        except MemberError as error:
+            raise StepFailed(str(error)) from None
+        role = library.role(member.role)
+        if role is None:
+            raise StepFailed(f"the role `{member.role}` does not exist")
+        lens = role.variants.get(member.variant) if member.variant else None
+        if member.variant and lens is None:
+            raise StepFailed(f"the role `{member.role}` has no variant `{member.variant}`")
+        resolved = frame.run.resolve_model(member.model or role.model)
+        names: dict[str, object] = {"id": member.id, "role": member.role, "model": resolved.short_name}
+        if member.variant:
+            names |= {"variant": member.variant, "lens": lens}
+        skills = map(library.agent_skill, role.skills)
+        texts = (role.body, lens or "", *(skill.body for skill in skills if skill is not None))
+        names["lines"], names["tokens"] = len(role.body.splitlines()), estimate_tokens("\n".join(texts))
+        names["skills"] = list(role.skills)
+        seated.append(SeatedMember(member, role, names))
+    return seated

@@ -42,7 +42,6 @@ from skillrun.templates.expressions import RenderError, Template
 
 ATTEMPTS = 2  # attempts of an `agent` step without a breaker: the first, and one retry
 TRY_AGAIN: Final = "again"
-FAILURE: Final = "failure"
 SEQUENTIAL: Final = "sequential"
 
 
@@ -323,8 +322,8 @@ def _has_fallback(otherwise: Step | None, frame: Frame) -> bool:
 @contextmanager
 def failure_in_scope(frame: Frame, failure: StepFailed) -> Iterator[None]:
     """Define the name `failure`, which the fallback of a failed step can read, while the context is active."""
-    with frame.name_scope(FAILURE):
-        frame.names[FAILURE] = failure.template_value()
+    with frame.name_scope("failure"):
+        frame.names["failure"] = failure.template_value()
         yield
 
 

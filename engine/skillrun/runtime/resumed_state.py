@@ -83,13 +83,6 @@ def _find_claims(session: Session, state: State) -> Claims:
     return find_claims(session.program, state, services.catalogue, services.environ, session.options.project)
 
 
-def check_adoption_decision(session: Session, run: StoredRun) -> None:
-    """Raise SkillrunError if the user must first decide whether to keep the settings of a foreign run folder."""
-    claims = foreign_claims(session, run) if session.options.adopt is None else None
-    if claims is not None and claims.lines:
-        raise_undecided_error(session, run, claims)
-
-
 def raise_undecided_error(session: Session, run: StoredRun, claims: Claims) -> NoReturn:
     """Raise SkillrunError, which lists the settings and the commands with which the user decides about them."""
     typed = f"skillrun resume {run.command_argument(session.options.project)}"

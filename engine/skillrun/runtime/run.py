@@ -46,10 +46,12 @@ class Rerun:
     reads: bool = False
     """Whether files of the project are read again."""
 
-    def is_pending(self, address: str) -> bool:
-        """Return whether the call at this address is to be sent again, and has not been."""
-        path = address.partition("/")[2]
-        return address not in self.called_addresses and any(f"{path}/".startswith(f"{place}/") for place in self.places)
+    def is_repeated(self, effect: Effect, address: str) -> bool:
+        """Return whether a request is made again: a read of files, or a call that has not been sent since."""
+        if effect != CALLS:
+            return effect == READS and self.reads
+        path = f"{address.partition('/')[2]}/"
+        return address not in self.called_addresses and any(path.startswith(f"{place}/") for place in self.places)
 
 
 class Responder(Protocol):
@@ -178,11 +180,7 @@ class Run:
     @cached_property
     def replay(self) -> Replay:
         """The replay that makes, or finds in the journal, every request of this evaluation to the outside."""
-        return Replay(self.journal, self._is_repeated, self.options.simulation is not None)
-
-    def _is_repeated(self, effect: Effect, address: str) -> bool:
-        rerun = self.options.rerun
-        return rerun.is_pending(address) if effect == CALLS else effect == READS and rerun.reads
+        return Replay(self.journal, self.options.rerun.is_repeated, self.options.simulation is not None)
 
     def resolve_model(self, name: str) -> ResolvedModel:
         """Return the model that a name means in this run, and pin it.
@@ -221,9 +219,8 @@ class Run:
 
     def emit(self, event: Event) -> None:
         """Emit an event. A phase of an inline workflow is named by its path `phase/step/inner phase`."""
-        self.events.emit(
-            event.with_path_prefix(self.inline_address.partition("/")[2]) if self.inline_address else event
-        )
+        prefix = self.inline_address.partition("/")[2]
+        self.events.emit(event.with_path_prefix(prefix) if prefix else event)
 
     def log(self, text: str) -> None:
         """Add a line to the log in `state.md`, unless this is an inline workflow."""

@@ -139,7 +139,10 @@ class RunBudget:
     def _budget_error(self) -> BudgetExhausted:
         """Count a refused call, and return the error for it."""
         self._refused_calls += 1
-        spent = [_format_amount(name, self.limits[name]) for name in self._over()]
+        spent = []
+        for name in self._over():
+            number = _plain(self.limits[name])
+            spent.append(f"{number} {WORDS[name].removesuffix('s') if number == '1' else WORDS[name]}")
         return BudgetExhausted(f"the budget of {' and '.join(spent)} is spent", str(self.next_step()))
 
     def _add(self, usage: Usage, price: float | None) -> None:
@@ -152,11 +155,6 @@ def _number(name: str, amount: float) -> str:
     if name in ("calls", "tokens"):
         return str(math.ceil(amount))
     return _plain(math.ceil(amount * 100) / 100 if name == "price" else amount)
-
-
-def _format_amount(name: str, amount: float) -> str:
-    number = _plain(amount)
-    return f"{number} {WORDS[name].removesuffix('s') if number == '1' else WORDS[name]}"
 
 
 def _plain(amount: float) -> str:

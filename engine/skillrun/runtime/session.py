@@ -22,10 +22,11 @@ from skillrun.runtime.inputs import path_inputs
 from skillrun.runtime.interpreter import run_workflow
 from skillrun.runtime.resumed_state import (
     apply_foreign_state,
-    check_adoption_decision,
     file_hashes,
+    foreign_claims,
     is_shared,
     migrate_state,
+    raise_undecided_error,
 )
 from skillrun.runtime.run import Run, Session, Simulation, StateSaver
 from skillrun.runtime.run_budget import RunBudget
@@ -77,7 +78,9 @@ async def resume_run(session: Session, run: StoredRun, *, from_start: bool = Fal
     have ended are final, so a completed run does not change.
     """
     run.check()
-    check_adoption_decision(session, run)
+    claims = foreign_claims(session, run) if session.options.adopt is None else None
+    if claims is not None and claims.lines:  # the user must first decide whether to keep the settings
+        raise_undecided_error(session, run, claims)
     run.check_engine_files()
     with run.lease.hold(), closing(run.open_journal()) as journal:
         store = run.data(journal)

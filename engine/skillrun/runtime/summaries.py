@@ -19,7 +19,6 @@ from skillrun.runtime.calls.member_request import MemberReply, MemberRequest, re
 from skillrun.runtime.errors import StepFailed
 from skillrun.runtime.frame import Evaluator
 from skillrun.runtime.prompts.context import PromptParts, assemble_request
-from skillrun.runtime.prompts.material import MaterialBlock
 from skillrun.runtime.prompts.shared_prefix import material_blocks
 from skillrun.runtime.prompts.step_records import merge_step_records
 from skillrun.runtime.run import PhaseRun, Run
@@ -159,11 +158,17 @@ async def _summarize_with_model(
         "open_questions": questions,
     }
     try:
-        material = material_blocks(phase.run, text.material, names)
-        asked = _build_request(phase, text.template.render_text(names), shape, material)
+        material, prompt = material_blocks(phase.run, text.material, names), text.template.render_text(names)
+        resolved = phase.run.resolve_model(TIER)
+        request = assemble_request(PromptParts(phase, resolved, "summary", TIER, prompt, shape.schema, material))
+    except StepFailed as failure:
+        hint = f"shorten skills/{TEMPLATE}.md, or use a larger model for `{TIER}`"
+        raise SkillrunError(failure.reason, hint) from None
     except RenderError as error:  # the phase keeps its results even if the summary fails
         phase.record.degraded_reasons.append(f"summary: {error.message}")
         return {}
+    address = f"{phase.address()}/summary/{TIER}"
+    asked = MemberRequest("summarise", address, request, resolved.window, shape, invalid="drop")
     reply = MemberReply(asked.member, "error", reason="not called")
     for attempt in (1, 2):
         reply = await converse(phase, asked, attempt)
@@ -175,19 +180,6 @@ async def _summarize_with_model(
     phase.record.degrade(f"summary: {reply.reason}")
     phase.warn(f"the summary contains only the outputs: {reply.reason}")
     return {}
-
-
-def _build_request(phase: PhaseRun, prompt: str, shape: Shape, material: list[MaterialBlock]) -> MemberRequest:
-    parts = PromptParts(phase, phase.run.resolve_model(TIER), "summary", TIER, prompt, shape.schema, material)
-    try:
-        request = assemble_request(parts)
-    except StepFailed as failure:
-        raise SkillrunError(
-            failure.reason, f"shorten skills/{TEMPLATE}.md, or use a larger model for `{TIER}`"
-        ) from None
-    return MemberRequest(
-        "summarise", f"{phase.address()}/summary/{TIER}", request, parts.resolved.window, shape, invalid="drop"
-    )
 
 
 def usable_summary(run: Run, name: str) -> Summary | None:

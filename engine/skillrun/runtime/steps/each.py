@@ -233,7 +233,9 @@ def each_items(step: Step, frame: Frame) -> list[Item]:
     different = {}
     for value in given:
         text = json.dumps(plain_data(value), sort_keys=True, ensure_ascii=False, default=str)
-        different[text] = (_id(value, step.by or "id"), value)
+        named = value.get(step.by or "id") if isinstance(value, Mapping) else value
+        has_id = isinstance(named, str | int) and not isinstance(named, bool)
+        different[text] = (" ".join(str(named).split()) if has_id else "", value)
     times = Counter(known for known, _ in different.values() if known)
     items = []
     for text, (known, value) in different.items():
@@ -247,14 +249,6 @@ def each_items(step: Step, frame: Frame) -> list[Item]:
             f"{name}: {times[duplicate_id]} items have the id {quote_value(duplicate_id)}; they are identified as {ids}"
         )
     return items
-
-
-def _id(value: Any, field: str) -> str:
-    """Return the id in an item's `field`, or the item itself if it is text or a number; empty if it has no id."""
-    named = value.get(field) if isinstance(value, Mapping) else value
-    if isinstance(named, bool) or not isinstance(named, str | int):
-        return ""
-    return " ".join(str(named).split())
 
 
 def _key(known: str, text: str, *, alone: bool) -> str:
