@@ -13,7 +13,7 @@ from prometheus_client import generate_latest
 
 from skillrun.extensions.workers.commands.open_store import open_database
 from skillrun.extensions.workers.metrics import Metrics, _make_app, parse_address
-from skillrun.extensions.workers.worker import Drain, DrainingGateway
+from skillrun.extensions.workers.work import Drain, DrainingGateway
 from skillrun.models.messages import NULL_LISTENER, ModelError, Request
 from skillrun.models.scripted import ScriptedGateway
 from skillrun.syntax.diagnostics import UsageError

@@ -12,6 +12,8 @@ import shutil
 import tarfile
 import tempfile
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Final
@@ -106,24 +108,34 @@ def unpack_project(sha: str, content: bytes, folder: Path) -> Path:
     if sha256_of(content) != sha:
         raise SkillrunError(f"the archive {sha[:12]} of the run does not match its hash", "submit the run again")
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        made = Path(tempfile.mkdtemp(prefix=".unpacking-", dir=folder))
-    except OSError as error:
-        raise SkillrunError(
-            f"{folder} cannot be written: {error.strerror}", "check the free space and the permissions"
-        ) from error
-    try:
-        _extract(content, made)
-        made.replace(place)
+        with fill_folder(place) as made:
+            _extract(content, made)
     except (tarfile.TarError, OSError, EOFError, ValueError) as error:
-        if place.is_dir():  # another process was faster
-            return place
-        raise SkillrunError(
-            f"the archive {sha[:12]} of the run cannot be unpacked: {error}", f"inspect {folder}"
-        ) from error
+        message = f"the archive {sha[:12]} of the run cannot be unpacked: {error}"
+        raise SkillrunError(message, f"inspect {folder}") from error
+    return place
+
+
+@contextmanager
+def fill_folder(place: Path) -> Iterator[Path]:
+    """Yield an empty folder, which becomes `place` when the block ends, unless another process was faster.
+
+    A failure leaves nothing. Raises SkillrunError if the parent folder cannot be written.
+    """
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        made = Path(tempfile.mkdtemp(prefix=".new-", dir=place.parent))
+    except OSError as error:
+        message = f"{place.parent} cannot be written: {error.strerror}"
+        raise SkillrunError(message, "check the free space and the permissions") from error
+    try:
+        yield made
+        made.replace(place)
+    except OSError:
+        if not place.is_dir():
+            raise
     finally:
         shutil.rmtree(made, ignore_errors=True)
-    return place
 
 
 def _extract(content: bytes, folder: Path) -> None:

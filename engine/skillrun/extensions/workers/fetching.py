@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Final, Self
 from urllib.parse import urlsplit
 
-from skillrun.extensions.workers.bundle import LARGEST
+from skillrun.extensions.workers.bundle import LARGEST, fill_folder
 from skillrun.models.redaction import strip_userinfo
 from skillrun.repository.readable_folder import MAX_FILES
 from skillrun.syntax.diagnostics import SkillrunError, UsageError
@@ -166,20 +166,14 @@ class CommitCache:
             message = f"{commit.url} cannot be fetched, because file:// URLs are not allowed on this machine"
             raise SkillrunError(message, hint)
         try:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            made = Path(tempfile.mkdtemp(prefix=".fetching-", dir=self._folder))
-            for name in ("objects", "files"):
-                (made / name).mkdir()
-        except OSError as error:
-            raise SkillrunError(
-                f"{self._folder} cannot be written: {error.strerror}", "check the free space and the permissions"
-            ) from error
-        try:
-            async with asyncio.timeout(FETCH_TIMEOUT):
-                objects = _Objects(git, made / "objects", self._protocols)
-                await objects.fetch(commit)
-                await objects.write(commit, made / "files")
-            (made / "files").replace(self._folder / commit.name)
+            with (
+                fill_folder(self._folder / commit.name) as made,
+                tempfile.TemporaryDirectory(prefix=".fetching-", dir=self._folder) as objects_folder,
+            ):
+                async with asyncio.timeout(FETCH_TIMEOUT):
+                    objects = _Objects(git, Path(objects_folder), self._protocols)
+                    await objects.fetch(commit)
+                    await objects.write(commit, made)
         except TimeoutError:
             message = f"{commit.url} could not be fetched within {FETCH_TIMEOUT:.0f} seconds"
             raise SkillrunError(message, "check the connection from this machine") from None
@@ -190,11 +184,8 @@ class CommitCache:
             if error.errno == ENAMETOOLONG:
                 message = f"a file name in commit {commit.sha} of {commit.url} is too long"
                 raise Unfetchable(message, "use a commit without this file") from error
-            if not (self._folder / commit.name).is_dir():  # unless another process was faster
-                hint = "check the free space, and the file names in the commit"
-                raise SkillrunError(f"{self._folder} cannot be written: {error.strerror}", hint) from error
-        finally:
-            shutil.rmtree(made, ignore_errors=True)
+            hint = "check the free space, and the file names in the commit"
+            raise SkillrunError(f"{self._folder} cannot be written: {error.strerror}", hint) from error
 
 
 class _Objects:

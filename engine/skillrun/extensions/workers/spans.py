@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
@@ -223,21 +223,17 @@ def _call_attributes(model: str) -> dict[str, str]:
 def _add_content(span: Span, prompt: Mapping[str, Any] | None, event: events.CallEnded) -> None:
     """Add the texts of a call to its span, in the message format of the conventions."""
     if prompt is not None:
-        system = [_part(block) for block in prompt["system"]]
-        messages = [
-            {"role": message["role"], "parts": [_part(block) for block in message["blocks"]]}
-            for message in prompt["messages"]
-        ]
+        system = _parts(prompt["system"])
+        messages = [{"role": each["role"], "parts": _parts(each["blocks"])} for each in prompt["messages"]]
         span.set_attributes({"gen_ai.system_instructions": _json(system), "gen_ai.input.messages": _json(messages)})
     if event.text:
-        parts = [{"type": "text", "content": event.text}]
         reason = FINISH_REASONS.get(event.stop, event.stop)
-        message = {"role": "assistant", "parts": parts, "finish_reason": reason}
+        message = {"role": "assistant", "parts": _parts([{"text": event.text}]), "finish_reason": reason}
         span.set_attribute("gen_ai.output.messages", _json([message]))
 
 
-def _part(block: Mapping[str, Any]) -> dict[str, str]:
-    return {"type": "text", "content": block["text"]}
+def _parts(blocks: Iterable[Mapping[str, Any]]) -> list[dict[str, str]]:
+    return [{"type": "text", "content": block["text"]} for block in blocks]
 
 
 def _json(value: Any) -> str:

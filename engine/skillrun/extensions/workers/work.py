@@ -1,24 +1,28 @@
-"""Executes one run of a store on this machine: starts or resumes the run, and continues until the run ends or waits."""
+"""Executes one run of a store on this machine: starts or resumes the run, and continues until the run ends or waits.
+
+A worker that shuts down drains the run: the run starts no new calls, and ends early.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import tempfile
 import threading
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 from skillrun.cli.loading import LoadedWorkflow
-from skillrun.events import Listener
 from skillrun.extensions.workers.bundle import unpack_project
 from skillrun.extensions.workers.fetching import Commit, CommitCache, Unfetchable
+from skillrun.extensions.workers.postgres.database import StoreUnavailable
 from skillrun.extensions.workers.postgres.queue import MAX_CLAIMS, RunQueue, RunSubmission, SubmittedRun
 from skillrun.extensions.workers.postgres.stored_run import PostgresStore
-from skillrun.models.entries import ConcurrencyLimits
-from skillrun.models.messages import Gateway
+from skillrun.models.entries import ConcurrencyLimits, ProviderConfig
+from skillrun.models.messages import NULL_LISTENER, AttemptListener, Gateway, Reply, Request
 from skillrun.questions.responder import open_responder
 from skillrun.runtime.listeners import RunContext, close_listeners, observe_gateway, open_listeners
 from skillrun.runtime.run import Session
@@ -27,7 +31,102 @@ from skillrun.store.outcome import Outcome
 from skillrun.store.state import State
 from skillrun.syntax.diagnostics import UsageError
 
+if TYPE_CHECKING:
+    from skillrun.extensions.workers.metrics import Metrics
+
 MAX_LOADED_WORKFLOWS: Final = 8  # workflows kept in memory
+
+
+class DrainingGateway:
+    """A gateway that starts no new call while its worker shuts down. Running calls can end.
+
+    If `metrics` is given, failed attempts are counted.
+    """
+
+    def __init__(self, inner: Gateway, drain: Drain, metrics: Metrics | None) -> None:
+        self._inner, self._drain, self._metrics = inner, drain, metrics
+
+    async def send(self, request: Request, address: str, attempts: AttemptListener = NULL_LISTENER) -> Reply:
+        await self._drain.wait_if_draining()
+        if self._metrics is not None:
+            attempts = self._metrics.count_attempts(attempts, request.model)
+        with self._drain.track_calls(1):
+            return await self._inner.send(request, address, attempts)
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+
+class Drain:
+    """Ends a run early.
+
+    Starts no new calls, waits until running calls have ended, and then cancels the run. All of this happens in the
+    event loop of the run's thread.
+    """
+
+    def __init__(self) -> None:
+        self._is_on = False
+        self._calls = 0
+        self._work: asyncio.Task[Any] | None = None
+        self._lock = threading.Lock()
+
+    def attach(self, task: asyncio.Task[Any]) -> None:
+        """Set the task to cancel. Must be called in the event loop of the task."""
+        with self._lock:
+            self._work = task
+        self._cancel_if_idle()
+
+    def start(self) -> None:
+        """Start draining. Thread-safe."""
+        with self._lock:
+            self._is_on, work = True, self._work
+        if work is not None:
+            with suppress(RuntimeError):  # the loop has ended
+                work.get_loop().call_soon_threadsafe(self._cancel_if_idle)
+
+    async def wait_if_draining(self) -> None:
+        """While draining, block until the run is cancelled."""
+        if self._is_on:
+            await asyncio.Event().wait()
+
+    @contextmanager
+    def track_calls(self, number: int) -> Iterator[None]:
+        """Add `number`, which can be negative, to the count of running calls during the block."""
+        self._add_calls(number)
+        try:
+            yield
+        finally:
+            self._add_calls(-number)
+
+    def _add_calls(self, number: int) -> None:
+        self._calls += number
+        if self._is_on and not self._calls and self._work is not None:
+            self._work.get_loop().call_later(0.05, self._cancel_if_idle)  # after the received replies are committed
+
+    def _cancel_if_idle(self) -> None:
+        if self._is_on and not self._calls and self._work is not None:
+            self._work.cancel()
+
+
+class DrainingSlots:
+    """Slots that do not delay the shutdown of a worker: a call that waits for a slot does not count as running."""
+
+    def __init__(self, inner: ConcurrencyLimits, drain: Drain) -> None:
+        self._inner, self._drain = inner, drain
+
+    @asynccontextmanager
+    async def slot(self, provider: ProviderConfig) -> AsyncIterator[None]:
+        async with AsyncExitStack() as stack:
+            with self._drain.track_calls(-1):
+                try:
+                    await stack.enter_async_context(self._inner.slot(provider))
+                except StoreUnavailable:  # the run has not failed: it is released, and resumes once the store answers
+                    self._drain.start()
+                await self._drain.wait_if_draining()
+            yield
+
+    def pause(self, provider: ProviderConfig, seconds: float) -> None:
+        self._inner.pause(provider, seconds)
 
 
 @dataclass
@@ -39,19 +138,10 @@ class WorkerHost:
     folder: Path
     load: Callable[[Path, str], LoadedWorkflow]
     commits: CommitCache
-    wrap_gateway: Callable[[Gateway], Gateway] = lambda gateway: gateway
     log: Callable[[str], None] = lambda _text: None
     slots: ConcurrencyLimits | None = None
-    queues: Sequence[str] | None = None
-    """The queues whose due runs are executed. With None, any run is executed, due or not."""
-    listener_for: Callable[[SubmittedRun], Listener] | None = None
-    """Returns a listener for a run's events, in addition to the run's transcript."""
     loaded_workflows: dict[tuple[str, str], LoadedWorkflow] = field(default_factory=dict)
     loading: threading.Lock = field(default_factory=threading.Lock)
-
-    def accepts(self, submitted: SubmittedRun) -> bool:
-        """Whether this host may execute the run now."""
-        return self.queues is None or (submitted.queue in self.queues and submitted.is_due)
 
     def load_workflow(self, submitted: SubmittedRun) -> LoadedWorkflow:
         """Return a copy of the run's workflow for this thread. Loads it once per project. Raises SkillrunError."""
@@ -68,14 +158,22 @@ class WorkerHost:
             return self.loaded_workflows[key].copy_for_thread()
 
 
-async def process_run(host: WorkerHost, name: str) -> Outcome | None:
-    """Start or resume the run, and return its outcome.
+async def process_run(
+    host: WorkerHost,
+    name: str,
+    drain: Drain | None = None,
+    metrics: Metrics | None = None,
+    queues: Sequence[str] | None = None,
+) -> Outcome | None:
+    """Start or resume the run, and return its outcome. With `queues`, execute only a due run of one of these queues.
 
-    Returns None if the run has ended, is not for this host, or is not due. Raises SkillrunError if this machine cannot
+    Returns None if the run has ended, is not in `queues`, or is not due. Raises SkillrunError if this machine cannot
     execute the run. The run is then unchanged, and another machine can try.
     """
     submitted = host.queue.find_run(name)
-    if submitted is None or submitted.status not in ("queued", "running") or not host.accepts(submitted):
+    if submitted is None or submitted.status not in ("queued", "running"):
+        return None
+    if queues is not None and not (submitted.queue in queues and submitted.is_due):
         return None
     reason = f"{submitted.takes} workers in a row claimed the run and died before a model replied"
     if submitted.takes >= MAX_CLAIMS and host.queue.give_up(name, reason):
@@ -96,13 +194,16 @@ async def process_run(host: WorkerHost, name: str) -> Outcome | None:
             answers.write_text(request.answers, encoding="utf-8")
         person = open_responder(unattended=request.unattended, answers=answers, terminal=False)
         listeners = open_listeners(RunContext(name, os.environ), host.log)
-        gateway = host.wrap_gateway(workflow.open_gateway(None, host.log, host.slots))
+        slots = host.slots if drain is None or host.slots is None else DrainingSlots(host.slots, drain)
+        gateway = workflow.open_gateway(None, host.log, slots)
+        if drain is not None:
+            gateway = DrainingGateway(gateway, drain, metrics)
         gateway = observe_gateway(gateway, listeners, host.log)
 
         async def find_estimate(_state: State) -> dict[str, object] | None:
             return request.estimate  # computed when the run was submitted
 
-        listener = host.listener_for(submitted) if host.listener_for is not None else None
+        listener = metrics.listener_for(submitted) if metrics is not None else None
         try:
             chosen = {"model": request.model, "budget": request.budget, "explicit_inputs": frozenset(request.typed)}
             session = workflow.build_session(gateway, person, listener, host.folder, **chosen)

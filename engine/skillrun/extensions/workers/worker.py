@@ -9,24 +9,21 @@ from __future__ import annotations
 import asyncio
 import os
 import platform
-import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import partial
 from random import shuffle
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from skillrun.extensions.workers.dispatch import Dispatcher, serve
 from skillrun.extensions.workers.postgres.database import StoreUnavailable
 from skillrun.extensions.workers.postgres.lease import RunUnavailable
 from skillrun.extensions.workers.postgres.queue import DEFAULT_QUEUE, ORPHAN_PRIORITY, DueRun, RunQueue
 from skillrun.extensions.workers.postgres.roster import Roster, WorkerHeartbeat
-from skillrun.extensions.workers.work import WorkerHost, process_run
-from skillrun.models.entries import ConcurrencyLimits, ProviderConfig
-from skillrun.models.messages import NULL_LISTENER, AttemptListener, Gateway, Reply, Request
+from skillrun.extensions.workers.work import Drain, WorkerHost, process_run
 from skillrun.store.outcome import Outcome
 from skillrun.syntax.diagnostics import SkillrunError
 from skillrun.version import __version__
@@ -37,98 +34,6 @@ if TYPE_CHECKING:
 RETRY_SECONDS: Final = 60.0  # seconds before retrying a run that cannot be executed here
 SWEEPS_PER_LEASE: Final = 3
 MAX_WAKES_PER_SWEEP: Final = 200  # runs of each kind per sweep: many workers may die at once
-
-
-class DrainingGateway:
-    """A gateway that starts no new call while its worker shuts down. Running calls can end.
-
-    If `metrics` is given, failed attempts are counted.
-    """
-
-    def __init__(self, inner: Gateway, drain: Drain, metrics: Metrics | None) -> None:
-        self._inner, self._drain, self._metrics = inner, drain, metrics
-
-    async def send(self, request: Request, address: str, attempts: AttemptListener = NULL_LISTENER) -> Reply:
-        await self._drain.wait_if_draining()
-        if self._metrics is not None:
-            attempts = self._metrics.count_attempts(attempts, request.model)
-        with self._drain.track_calls(1):
-            return await self._inner.send(request, address, attempts)
-
-    async def close(self) -> None:
-        await self._inner.close()
-
-
-class Drain:
-    """Ends a run early.
-
-    Starts no new calls, waits until running calls have ended, and then cancels the run. All of this happens in the
-    event loop of the run's thread.
-    """
-
-    def __init__(self) -> None:
-        self._is_on = False
-        self._calls = 0
-        self._work: asyncio.Task[Any] | None = None
-        self._lock = threading.Lock()
-
-    def attach(self, task: asyncio.Task[Any]) -> None:
-        """Set the task to cancel. Must be called in the event loop of the task."""
-        with self._lock:
-            self._work = task
-        self._cancel_if_idle()
-
-    def start(self) -> None:
-        """Start draining. Thread-safe."""
-        with self._lock:
-            self._is_on, work = True, self._work
-        if work is not None:
-            with suppress(RuntimeError):  # the loop has ended
-                work.get_loop().call_soon_threadsafe(self._cancel_if_idle)
-
-    async def wait_if_draining(self) -> None:
-        """While draining, block until the run is cancelled."""
-        if self._is_on:
-            await asyncio.Event().wait()
-
-    @contextmanager
-    def track_calls(self, number: int) -> Iterator[None]:
-        """Add `number`, which can be negative, to the count of running calls during the block."""
-        self._add_calls(number)
-        try:
-            yield
-        finally:
-            self._add_calls(-number)
-
-    def _add_calls(self, number: int) -> None:
-        self._calls += number
-        if self._is_on and not self._calls and self._work is not None:
-            self._work.get_loop().call_later(0.05, self._cancel_if_idle)  # after the received replies are committed
-
-    def _cancel_if_idle(self) -> None:
-        if self._is_on and not self._calls and self._work is not None:
-            self._work.cancel()
-
-
-class DrainingSlots:
-    """Slots that do not delay the shutdown of a worker: a call that waits for a slot does not count as running."""
-
-    def __init__(self, inner: ConcurrencyLimits, drain: Drain) -> None:
-        self._inner, self._drain = inner, drain
-
-    @asynccontextmanager
-    async def slot(self, provider: ProviderConfig) -> AsyncIterator[None]:
-        async with AsyncExitStack() as stack:
-            with self._drain.track_calls(-1):
-                try:
-                    await stack.enter_async_context(self._inner.slot(provider))
-                except StoreUnavailable:  # the run has not failed: it is released, and resumes once the store answers
-                    self._drain.start()
-                await self._drain.wait_if_draining()
-            yield
-
-    def pause(self, provider: ProviderConfig, seconds: float) -> None:
-        self._inner.pause(provider, seconds)
 
 
 @dataclass
@@ -229,17 +134,9 @@ class Worker:
 
     def _execute_run(self, name: str, drain: Drain) -> Outcome | None:
         metrics = self.metrics
-        slots = DrainingSlots(self.host.slots, drain) if self.host.slots is not None else None
-        host = replace(
-            self.host,
-            wrap_gateway=lambda gateway: DrainingGateway(gateway, drain, metrics),
-            slots=slots,
-            listener_for=metrics.listener_for if metrics is not None else None,
-            queues=self.queues,
-        )
 
         async def work() -> Outcome | None:
-            task = asyncio.ensure_future(process_run(host, name))
+            task = asyncio.ensure_future(process_run(self.host, name, drain, metrics, self.queues))
             drain.attach(task)
             return await task
 

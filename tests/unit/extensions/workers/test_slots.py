@@ -14,7 +14,7 @@ import pytest
 from skillrun.extensions.workers.postgres.database import Database, StoreUnavailable
 from skillrun.extensions.workers.postgres.maintenance import migrate
 from skillrun.extensions.workers.postgres.slots import LeasedSlots, ProviderLimits
-from skillrun.extensions.workers.worker import Drain, DrainingSlots
+from skillrun.extensions.workers.work import Drain, DrainingSlots
 from skillrun.models.entries import ProviderConfig
 from tests.servers.postgres import empty
 

@@ -70,7 +70,7 @@ def submit(workflow: str, arguments: tuple[str, ...]) -> int:
     for each in commits.values():
         out.line(f"a worker will fetch {each.url} at {each.sha[:12]} (at most {LARGEST / 1e6:,.0f} MB)")
     out.line(f"next: `skillrun logs -f {name}`, `skillrun show {name}`, `skillrun cancel {name}`")
-    if queue != DEFAULT_QUEUE and not store.roster.has_worker_for(queue):
+    if queue != DEFAULT_QUEUE and not any(each.serves(queue) for each in store.roster.list_workers()):
         out.note(f"no worker serves the queue `{queue}` now; `skillrun worker --queue {queue}` starts one")
     out.data({"run": name, "files": len(bundle.names), "bytes": bundle.size, "bundle": bundle.sha})
     return 0

@@ -123,7 +123,7 @@ class PostgresFiles(MemoryFiles):
         while True:
             precondition()
             base_sha = self._stored.names.get(key)
-            if self._write(_PUT, path=_check_encodable(key), sha=sha, content=content, seen=base_sha)[1]:
+            if self._write(_PUT, path=key, sha=sha, content=content, seen=base_sha)[1]:
                 break
             self._seen = -1  # the file changed meanwhile, or the reply to this write was lost
             self._refresh()
@@ -134,7 +134,7 @@ class PostgresFiles(MemoryFiles):
     def _rename(self, key: str, new: str) -> None:
         if key == new:
             return
-        self._write(_RENAME, path=key, new=_check_encodable(new))
+        self._write(_RENAME, path=key, new=new)
         self._stored.names[new] = self._stored.names.pop(key)
 
     def _drop(self, files: Iterable[str], folders: Iterable[str]) -> None:
@@ -145,7 +145,7 @@ class PostgresFiles(MemoryFiles):
         self._made.difference_update(folders)
 
     def _add_folder(self, key: str) -> None:
-        self._write(_ADD, path=_check_encodable(key))
+        self._write(_ADD, path=key)
         self._made.add(key)
 
     def _write(self, statement: LiteralString, **values: object) -> tuple[int, bool]:
@@ -155,6 +155,8 @@ class PostgresFiles(MemoryFiles):
             found = row.rows(statement, **values)
         except StoreUnavailable as error:
             raise OSError(error.message) from error
+        except UnicodeEncodeError as error:
+            raise OSError(f"{error.object!r} is not a valid file name") from error
         if not found:
             raise row.lease_error()
         row.edits, done = found[0] if len(found[0]) > 1 else (found[0][0], True)
@@ -200,15 +202,6 @@ class _RunCopy(ConfinedFolder):
 def list_started_runs(database: Database) -> list[str]:
     """Return the names of the runs that have started, the newest first."""
     return [name for (name,) in database.rows(STARTED + " ORDER BY runs.id DESC")]
-
-
-def _check_encodable(key: str) -> str:
-    """Return `key` unchanged. Raises OSError if `key` cannot be encoded."""
-    try:
-        key.encode()
-    except UnicodeEncodeError as error:
-        raise OSError(f"{key!r} is not a valid file name") from error
-    return key
 
 
 _LOCK: Final = "UPDATE runs SET edits = edits + 1 WHERE id = %(run)s"

@@ -56,11 +56,10 @@ class PostgresJournal(MemoryJournal):
 
     def _persist(self, rows: Sequence[JournalRow]) -> None:
         run = self._run
-        seqs, kinds, addresses, fingerprints, bodies, chains = zip(*rows, strict=True)
+        seqs, kinds, addresses, fingerprints, bodies, chains = map(list, zip(*rows, strict=True))
         values = run.values(
-            count=len(rows), before=rows[0].seq - 1, last=rows[-1].seq, head=rows[-1].chain, seqs=list(seqs),
-            kinds=list(kinds), addresses=list(addresses), fingerprints=list(fingerprints), bodies=list(bodies),
-            chains=list(chains), answered="reply" in kinds,
+            count=len(rows), before=rows[0].seq - 1, last=rows[-1].seq, head=rows[-1].chain, seqs=seqs, kinds=kinds,
+            addresses=addresses, fingerprints=fingerprints, bodies=bodies, chains=chains, answered="reply" in kinds,
         )  # fmt: skip
 
         def commit() -> list[tuple[int]]:

@@ -22,9 +22,7 @@ _BEAT: Final = """
         queues = excluded.queues, draining = excluded.draining,
         started_at = CASE WHEN %(begins)s THEN now() ELSE workers.started_at END
 """
-_LEAVE: Final = """
-    DELETE FROM workers WHERE name = %(name)s OR seen_at < now() - make_interval(days => %(forgotten)s)
-"""
+_LEAVE: Final = "DELETE FROM workers WHERE name = %(name)s OR seen_at < now() - make_interval(days => %(forgotten)s)"
 _LISTED: Final = """
     SELECT workers.name, version, most, queues, started_at, seen_at, draining,
            extract(epoch FROM now() - seen_at)::double precision, workers.lease,
@@ -41,8 +39,6 @@ _COUNTED: Final = """
            (SELECT coalesce(extract(epoch FROM now() - min(not_before)), 0)::double precision FROM runs
             WHERE status = 'queued' AND not_before <= now())
 """
-
-
 _UNSERVED: Final = """
     SELECT runs.queue, count(*) FROM runs WHERE (runs.status = 'queued' OR (runs.status = 'running'
         AND runs.request IS NOT NULL AND runs.lease_until < now()))
@@ -50,13 +46,7 @@ _UNSERVED: Final = """
         AND seen_at >= now() - make_interval(secs => workers.lease))
     GROUP BY runs.queue ORDER BY runs.queue
 """
-_LEFT: Final = """
-    SELECT name, reason FROM runs WHERE status = 'queued' AND reason <> '' ORDER BY id LIMIT %(most)s
-"""
-_SERVED: Final = """
-    SELECT EXISTS (SELECT FROM workers WHERE %(queue)s = ANY (queues) AND NOT draining
-        AND seen_at >= now() - make_interval(secs => lease))
-"""
+_LEFT: Final = "SELECT name, reason FROM runs WHERE status = 'queued' AND reason <> '' ORDER BY id LIMIT %(most)s"
 
 
 @dataclass(frozen=True)
@@ -97,6 +87,9 @@ class WorkerStatus:
             return "lost"
         return "ending" if self.draining else "there"
 
+    def serves(self, queue: str) -> bool:
+        return self.status == "there" and queue in self.queues
+
 
 @dataclass(frozen=True)
 class RunCounts:
@@ -133,10 +126,6 @@ class Roster:
 
     def count_runs(self) -> RunCounts:
         return RunCounts(*self._database.rows(_COUNTED)[0])
-
-    def has_worker_for(self, queue: str) -> bool:
-        """Whether a running worker serves this queue."""
-        return bool(self._database.rows(_SERVED, {"queue": queue})[0][0])
 
     def count_unserved_runs(self) -> dict[str, int]:
         """Return how many runs wait in each queue that no worker serves."""
