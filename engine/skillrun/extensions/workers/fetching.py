@@ -84,10 +84,6 @@ class Commit:
         return cls(url, commit)
 
     @property
-    def protocol(self) -> str:
-        return urlsplit(self.url).scheme
-
-    @property
     def name(self) -> str:
         """The name of the folder with the commit's files. The hash in the name is enough to identify the content."""
         last = urlsplit(self.url).path.rstrip("/").rpartition("/")[2].removesuffix(".git")
@@ -161,14 +157,16 @@ class CommitCache:
         git = shutil.which("git")
         if git is None:
             raise SkillrunError("git is not installed, and the run needs it to fetch a repository", "install git")
-        if commit.protocol not in self._protocols:
+        if urlsplit(commit.url).scheme not in self._protocols:
             hint = "start the worker with `--file-urls`"
             message = f"{commit.url} cannot be fetched, because file:// URLs are not allowed on this machine"
             raise SkillrunError(message, hint)
         try:
             with (
                 fill_folder(self._folder / commit.name) as made,
-                tempfile.TemporaryDirectory(prefix=".fetching-", dir=self._folder) as objects_folder,
+                tempfile.TemporaryDirectory(
+                    prefix=".fetching-", dir=self._folder, ignore_cleanup_errors=True
+                ) as objects_folder,
             ):
                 async with asyncio.timeout(FETCH_TIMEOUT):
                     objects = _Objects(git, Path(objects_folder), self._protocols)

@@ -76,7 +76,16 @@ class SpanRecorder(RunListener):
     def on_event(self, event: Event) -> None:
         match event:
             case events.RunStarted() if self._run is None:
-                self._on_run_started(event)
+                self._workflow = event.workflow
+                attributes = {
+                    "gen_ai.operation.name": "invoke_workflow",
+                    "gen_ai.workflow.name": event.workflow,
+                    "skillrun.run.name": event.run,
+                    "skillrun.run.resumed": event.resumed,
+                }
+                if self.content:
+                    attributes["skillrun.run.inputs"] = _json(event.inputs)
+                self._run = self._start_span(f"invoke_workflow {event.workflow}", None, attributes)
             case events.PhaseStarted():
                 parent = self._parent_span(event.phase)
                 attributes = {"skillrun.phase.name": event.phase, "skillrun.round": event.round}
@@ -121,18 +130,6 @@ class SpanRecorder(RunListener):
             self._run = None
 
     # runs and phases
-
-    def _on_run_started(self, event: events.RunStarted) -> None:
-        self._workflow = event.workflow
-        attributes = {
-            "gen_ai.operation.name": "invoke_workflow",
-            "gen_ai.workflow.name": event.workflow,
-            "skillrun.run.name": event.run,
-            "skillrun.run.resumed": event.resumed,
-        }
-        if self.content:
-            attributes["skillrun.run.inputs"] = _json(event.inputs)
-        self._run = self._start_span(f"invoke_workflow {event.workflow}", None, attributes)
 
     def _end_phase(self, name: str) -> None:
         for key in [key for key in self._steps if key[0] == name]:

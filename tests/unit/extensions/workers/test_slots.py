@@ -67,7 +67,7 @@ def waiting_count(limits: ProviderLimits) -> int:
 
 def test_calls_of_all_workers_get_slots_in_the_order_of_their_requests(url: str, limits: ProviderLimits) -> None:
     limits.set_limit("ada", 1)
-    workers, holders = [LeasedSlots(url, limits) for _ in range(3)], SlotHolders()
+    workers, holders = [LeasedSlots(url, limits.database) for _ in range(3)], SlotHolders()
 
     async def use_slots() -> None:
         done, tasks = asyncio.Event(), []
@@ -85,7 +85,7 @@ def test_calls_of_all_workers_get_slots_in_the_order_of_their_requests(url: str,
 
 def test_there_are_never_more_calls_than_the_limit(url: str, limits: ProviderLimits) -> None:
     limits.set_limit("ada", 3)
-    workers, holders = [LeasedSlots(url, limits) for _ in range(4)], SlotHolders()
+    workers, holders = [LeasedSlots(url, limits.database) for _ in range(4)], SlotHolders()
 
     async def use_slots() -> None:
         await asyncio.gather(*(holders.hold(workers[number % 4], str(number)) for number in range(60)))
@@ -97,7 +97,7 @@ def test_there_are_never_more_calls_than_the_limit(url: str, limits: ProviderLim
 
 def test_raising_a_limit_releases_waiting_calls(url: str, limits: ProviderLimits) -> None:
     limits.set_limit("ada", 1)
-    slots, holders = LeasedSlots(url, limits), SlotHolders()
+    slots, holders = LeasedSlots(url, limits.database), SlotHolders()
 
     async def use_slots() -> None:
         done = asyncio.Event()
@@ -115,15 +115,19 @@ def test_raising_a_limit_releases_waiting_calls(url: str, limits: ProviderLimits
 
 def test_the_slot_of_a_dead_worker_is_freed_when_its_lease_ends(url: str, limits: ProviderLimits) -> None:
     limits.set_limit("ada", 1)
-    assert limits.acquire("ada", "dead", 0.3) is not None
+    assert limits.database.rows("SELECT granted FROM take_slot('ada', 'dead', 0.3)") == [(True,)]
     holders = SlotHolders()
-    asyncio.run(holders.hold(LeasedSlots(url, limits, lease=0.6), "next"))
+    asyncio.run(holders.hold(LeasedSlots(url, limits.database, lease=0.6), "next"))
     assert holders.order == ["next"]
 
 
 def test_a_slot_that_is_held_longer_than_the_lease_is_kept(url: str, limits: ProviderLimits) -> None:
     limits.set_limit("ada", 1)
-    first, second, holders = LeasedSlots(url, limits, 0.3), LeasedSlots(url, limits, 0.3), SlotHolders()
+    first, second, holders = (
+        LeasedSlots(url, limits.database, 0.3),
+        LeasedSlots(url, limits.database, 0.3),
+        SlotHolders(),
+    )
 
     async def use_slots() -> None:
         done = asyncio.Event()
@@ -141,7 +145,7 @@ def test_a_slot_that_is_held_longer_than_the_lease_is_kept(url: str, limits: Pro
 
 def test_a_lost_ticket_is_requested_again(url: str, limits: ProviderLimits) -> None:
     limits.set_limit("ada", 1)
-    slots, holders = LeasedSlots(url, limits, 0.6), SlotHolders()
+    slots, holders = LeasedSlots(url, limits.database, 0.6), SlotHolders()
 
     async def use_slots() -> None:
         done = asyncio.Event()
@@ -161,7 +165,7 @@ def test_a_lost_ticket_is_requested_again(url: str, limits: ProviderLimits) -> N
 @pytest.mark.parametrize("most", [None, 4])
 def test_a_pause_applies_to_every_worker_and_ends_by_itself(url: str, limits: ProviderLimits, most: int | None) -> None:
     limits.set_limit("ada", most)
-    first, second, holders = LeasedSlots(url, limits), LeasedSlots(url, limits), SlotHolders()
+    first, second, holders = LeasedSlots(url, limits.database), LeasedSlots(url, limits.database), SlotHolders()
     first.pause(ADA, 0.5)
     first.pause(ADA, 0.1)
     started = time.monotonic()
@@ -172,7 +176,7 @@ def test_a_pause_applies_to_every_worker_and_ends_by_itself(url: str, limits: Pr
 
 def test_waiting_calls_observe_a_pause(url: str, limits: ProviderLimits) -> None:
     limits.set_limit("ada", 1)
-    slots, holders = LeasedSlots(url, limits), SlotHolders()
+    slots, holders = LeasedSlots(url, limits.database), SlotHolders()
 
     async def use_slots() -> None:
         done = asyncio.Event()
@@ -192,7 +196,7 @@ def test_waiting_calls_observe_a_pause(url: str, limits: ProviderLimits) -> None
 
 def test_a_cancelled_wait_leaves_no_ticket(url: str, limits: ProviderLimits) -> None:
     limits.set_limit("ada", 1)
-    slots, holders = LeasedSlots(url, limits), SlotHolders()
+    slots, holders = LeasedSlots(url, limits.database), SlotHolders()
 
     async def use_slots() -> None:
         done = asyncio.Event()
@@ -212,7 +216,7 @@ def test_a_cancelled_wait_leaves_no_ticket(url: str, limits: ProviderLimits) -> 
 def test_without_a_limit_the_providers_concurrency_applies_to_all_runs_of_a_process(
     url: str, limits: ProviderLimits
 ) -> None:
-    slots, holders = LeasedSlots(url, limits), SlotHolders()
+    slots, holders = LeasedSlots(url, limits.database), SlotHolders()
 
     async def use_slots(name: str) -> None:
         await asyncio.gather(*(holders.hold(slots, f"{name}{number}") for number in range(10)))
@@ -229,7 +233,7 @@ def test_without_a_limit_the_providers_concurrency_applies_to_all_runs_of_a_proc
 
 def test_a_draining_worker_does_not_wait_for_a_slot(url: str, limits: ProviderLimits) -> None:
     limits.set_limit("ada", 1)
-    drain, holders, slots = Drain(), SlotHolders(), LeasedSlots(url, limits)
+    drain, holders, slots = Drain(), SlotHolders(), LeasedSlots(url, limits.database)
 
     async def use_slots() -> None:
         async with AsyncExitStack() as stack:
@@ -289,7 +293,7 @@ def test_a_run_without_a_slot_is_returned_if_the_store_is_unavailable() -> None:
 
 def test_a_broken_connection_is_restored(url: str, limits: ProviderLimits) -> None:
     limits.set_limit("ada", 1)
-    slots, holders = LeasedSlots(url, limits), SlotHolders()
+    slots, holders = LeasedSlots(url, limits.database), SlotHolders()
     terminate = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'skillrun slots'"
 
     async def use_slots() -> None:

@@ -65,12 +65,12 @@ def open_store(url: str, lease: float = 0) -> OpenStore:
     from skillrun.extensions.workers.postgres.maintenance import check_version
     from skillrun.extensions.workers.postgres.queue import RunQueue
     from skillrun.extensions.workers.postgres.roster import Roster
-    from skillrun.extensions.workers.postgres.slots import LeasedSlots, ProviderLimits
+    from skillrun.extensions.workers.postgres.slots import LeasedSlots
     from skillrun.extensions.workers.postgres.stored_run import PostgresStore
 
     check_version(database)
     lease = lease or LEASE
-    limits = LeasedSlots(url, ProviderLimits(database), lease)
+    limits = LeasedSlots(url, database, lease)
     return OpenStore(url, PostgresStore(database, lease), RunQueue(database), Roster(database), database, lease, limits)
 
 

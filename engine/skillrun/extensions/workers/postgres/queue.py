@@ -14,7 +14,7 @@ from psycopg.types.json import Jsonb
 
 from skillrun.extensions.workers.postgres.database import Database
 from skillrun.syntax.diagnostics import SkillrunError, UsageError
-from skillrun.types.records import NonNegativeFloat, field_checks, required_fields
+from skillrun.types.records import NonNegativeFloat, field_checks, invalid_keys, required_fields
 
 DEFAULT_QUEUE: Final = "default"
 """The queue of a run or a worker that names no queue."""
@@ -203,11 +203,9 @@ class RunSubmission:
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Self:
         """Load a stored request. Raises SkillrunError unless it is a valid request of this version."""
-        checks = field_checks(RunSubmission)
-        unknown = sorted(data.keys() - checks.keys())
-        invalid = [name for name in checks if name in data and not checks[name](data[name])]
+        unknown = sorted(data.keys() - field_checks(RunSubmission).keys())
         missing = sorted(required_fields(RunSubmission) - data.keys())
-        if unknown or invalid or missing:
-            names = ", ".join(f"`{name}`" for name in (*unknown, *invalid, *missing))
+        names = ", ".join(f"`{name}`" for name in (*unknown, *invalid_keys(RunSubmission, data), *missing))
+        if names:
             raise SkillrunError(f"the request of the run has invalid fields: {names}", "submit the run again")
         return cls(**data)

@@ -10,7 +10,7 @@ import asyncio
 import threading
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 from concurrent.futures import Future
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from uuid import uuid4
 
 import psycopg
 
-from skillrun.extensions.workers.postgres.database import CONNECTION_OPTIONS, Database, Rows
+from skillrun.extensions.workers.postgres.database import CONNECTION_OPTIONS, Database
 from skillrun.extensions.workers.postgres.lease import LEASE
 from skillrun.models.entries import ProviderConfig
 from skillrun.syntax.diagnostics import SkillrunError
@@ -55,34 +55,6 @@ class ProviderLimits:
     def __init__(self, database: Database) -> None:
         self.database = database
 
-    def acquire(self, provider: str, holder: str, lease: float) -> tuple[int, bool] | None:
-        """Take a ticket, and return its number and whether a slot was granted at once.
-
-        Returns None if the provider has neither a limit nor a pause.
-        """
-        statement = "SELECT ticket, granted FROM take_slot(%(provider)s, %(holder)s, %(lease)s)"
-        values = {"provider": provider, "holder": holder, "lease": lease}
-        found: list[Any] = self.database.retry(lambda: self.database.rows(statement, values), lease / 2)
-        return found[0] if found else None
-
-    def release(self, provider: str, ticket: int) -> None:
-        """Release a ticket, whether or not a slot was granted to it."""
-        self.database.rows("SELECT give_slot(%(provider)s, %(ticket)s)", {"provider": provider, "ticket": ticket})
-
-    def renew(self, tickets: Iterable[int], lease: float) -> Rows:
-        """Renew tickets.
-
-        Returns, for each ticket that still exists, its number, whether a slot was granted to it, and the provider's
-        pause in seconds.
-        """
-        statement = "SELECT ticket, granted, pause FROM keep_slots(%(tickets)s::bigint[], %(lease)s)"
-        return self.database.rows(statement, {"tickets": list(tickets), "lease": lease})
-
-    def pause(self, provider: str, seconds: float) -> None:
-        """Pause all calls to the provider for this many seconds."""
-        values = {"provider": provider, "seconds": seconds}
-        self.database.rows("SELECT pause_provider(%(provider)s, %(seconds)s)", values)
-
     def set_limit(self, provider: str, most: int | None) -> None:
         """Limit the parallel calls of all workers to a provider. None removes the limit."""
         self.database.rows("SELECT limit_provider(%(provider)s, %(most)s)", {"provider": provider, "most": most})
@@ -106,8 +78,8 @@ class LeasedSlots:
     suspended for longer than the lease loses its slots, and takes new slots before its next call.
     """
 
-    def __init__(self, url: str, limits: ProviderLimits, lease: float = LEASE) -> None:
-        self._url, self._limits, self._lease = url, limits, lease
+    def __init__(self, url: str, database: Database, lease: float = LEASE) -> None:
+        self._url, self._database, self._lease = url, database, lease
         self._holder = uuid4().hex
         self._gates: dict[str, FairSemaphore] = {}
         self._tickets: dict[int, _Ticket] = {}
@@ -134,17 +106,20 @@ class LeasedSlots:
 
     def pause(self, provider: ProviderConfig, seconds: float) -> None:
         """Pause the calls of all workers to the provider. If the store is unavailable, only the current call waits."""
+        values = {"provider": provider.name, "seconds": seconds}
         with suppress(SkillrunError):
-            self._limits.pause(provider.name, seconds)
+            self._database.rows("SELECT pause_provider(%(provider)s, %(seconds)s)", values)
 
     async def _acquire(self, provider: str) -> int | None:
         """Return a granted ticket, or None if the provider has no limit and no pause."""
+        statement = "SELECT ticket, granted FROM take_slot(%(provider)s, %(holder)s, %(lease)s)"
+        values = {"provider": provider, "holder": self._holder, "lease": self._lease}
         while True:
             asked = time.monotonic()
-            acquired = self._limits.acquire(provider, self._holder, self._lease)
-            if acquired is None:
+            found = self._database.retry(lambda: self._database.rows(statement, values), self._lease / 2)
+            if not found:
                 return None
-            number, granted = acquired
+            number, granted = found[0]
             with self._lock:
                 ticket = self._tickets[number] = _Ticket(asked)
                 if granted or number in self._early:
@@ -154,7 +129,7 @@ class LeasedSlots:
                     self._listener.start()
             try:
                 if await asyncio.wrap_future(ticket.turn) and time.monotonic() - ticket.kept < self._lease:
-                    return number
+                    return int(number)
             except BaseException:
                 self._release(provider, number)
                 raise
@@ -165,7 +140,7 @@ class LeasedSlots:
         with self._lock:
             self._tickets.pop(number, None)
         with suppress(SkillrunError):
-            self._limits.release(provider, number)
+            self._database.rows("SELECT give_slot(%(provider)s, %(number)s)", {"provider": provider, "number": number})
 
     # the listener thread
 
@@ -201,7 +176,9 @@ class LeasedSlots:
             tickets = dict(self._tickets)
         pause = self._lease / RENEWALS_PER_LEASE
         asked = time.monotonic()
-        for number, granted, seconds in self._limits.renew([*tickets], self._lease):
+        statement = "SELECT ticket, granted, pause FROM keep_slots(%(tickets)s::bigint[], %(lease)s)"
+        renewed = self._database.rows(statement, {"tickets": list(tickets), "lease": self._lease})
+        for number, granted, seconds in renewed:
             tickets.pop(number).kept = asked
             if granted:
                 self._resolve_ticket(number, slot=True)

@@ -173,27 +173,26 @@ class PostgresStore:
         return PostgresRun(row if row is not None else RunRow.create(self._database, name, self._lease))
 
     def open_run(self, name: str) -> PostgresRun:
-        """Return a run that has started. Raises UsageError if it does not exist."""
+        """Return a run that has started.
+
+        Raises RunNotStarted for a submitted run that waits for a worker, and UsageError if no such run will start.
+        """
         row = RunRow.find(self._database, require_slug(name), self._lease)
         run = PostgresRun(row) if row is not None else None
         if run is None or not run.has_state:
-            self._check_submitted(name)
+            for status, queue, reason, owner in self._database.rows(_UNBEGUN, {"name": name}):
+                why = f": {reason}" if reason else ""
+                match status:
+                    case "queued":
+                        message = f"`{name}` has not started; it waits for a worker of the queue `{queue}`{why}"
+                        raise RunNotStarted(message, "`skillrun worker list` lists the workers")
+                    case "running":
+                        raise RunNotStarted(f"`{name}` is being started by {owner}", "try again in a moment")
+                    case _:
+                        raise UsageError(f"`{name}` never started and is {status}{why}", "submit it under another name")
             hint = did_you_mean(name, list_started_runs(self._database)) or "`skillrun runs` lists the runs"
             raise UsageError(f"there is no run `{name}` in {self.location}", hint)
         return run
-
-    def _check_submitted(self, name: str) -> None:
-        """Raises RunNotStarted for a submitted run that waits for a worker, and UsageError for a run that has ended."""
-        for status, queue, reason, owner in self._database.rows(_UNBEGUN, {"name": name}):
-            why = f": {reason}" if reason else ""
-            match status:
-                case "queued":
-                    message = f"`{name}` has not started; it waits for a worker of the queue `{queue}`{why}"
-                    raise RunNotStarted(message, "`skillrun worker list` lists the workers")
-                case "running":
-                    raise RunNotStarted(f"`{name}` is being started by {owner}", "try again in a moment")
-                case _:
-                    raise UsageError(f"`{name}` never started and is {status}{why}", "submit it under another name")
 
     def list_runs(self) -> Iterator[tuple[str, PostgresRun | Exception]]:
         """Yield the runs that have started."""
