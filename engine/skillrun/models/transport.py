@@ -97,11 +97,9 @@ def build_http_client(
         request.headers["Accept-Encoding"] = "gzip"
         request.headers["Authorization"] = f"Bearer {key}"
 
-    async def reject_redirect(response: httpx2.Response) -> None:
+    async def limit_response(response: httpx2.Response) -> None:
         if 300 <= response.status_code < 400:
             raise ResponseRejected(f"is a redirect (HTTP {response.status_code}), which is not followed")
-
-    async def limit_body(response: httpx2.Response) -> None:
         coding = response.headers.pop("Content-Encoding", "identity").strip().lower() or "identity"
         if coding not in {"identity", "gzip", "x-gzip"}:
             raise ResponseRejected("is compressed in a way that was not requested")
@@ -109,7 +107,7 @@ def build_http_client(
         assert isinstance(stream, httpx2.AsyncByteStream)
         response.stream = _LimitedStream(stream, inflated=coding != "identity")
 
-    hooks = {"request": [set_headers], "response": [reject_redirect, limit_body]}
+    hooks = {"request": [set_headers], "response": [limit_response]}
     more: dict[str, Any] = {"transport": httpx2.AsyncHTTPTransport()} if is_local else {}
     return kind(follow_redirects=False, event_hooks=hooks, **more)
 

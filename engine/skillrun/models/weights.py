@@ -14,6 +14,7 @@ import sys
 import zipfile
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from itertools import count
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final
 
@@ -107,16 +108,13 @@ async def _lock_folder(folder: Path, progress: Progress) -> AsyncIterator[None]:
     from filelock import FileLock, Timeout
 
     lock = FileLock(folder / ".lock")
-    waiting = False
-    while True:
-        try:
+    for attempt in count():
+        with suppress(Timeout):
             lock.acquire(timeout=0)
             break
-        except Timeout:
-            if not waiting:
-                progress("another run is fetching the small local model; waiting")
-            waiting = True
-            await asyncio.sleep(0.2)
+        if attempt == 0:
+            progress("another run is fetching the small local model; waiting")
+        await asyncio.sleep(0.2)
     try:
         yield
     finally:

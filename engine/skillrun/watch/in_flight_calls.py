@@ -99,7 +99,7 @@ class InFlightCalls:
         key = (address, request.fingerprint())
         call = self._in_flight.get(key)
         if call is None:
-            await self._cancel([other for other in self._in_flight if other[0] == address and self._is_orphan(other)])
+            await self._cancel([other for other in self._orphans() if other[0] == address])
             await self.gate.wait_until_open()
             call = self._begin(key, request, attempts)
         else:
@@ -137,12 +137,11 @@ class InFlightCalls:
     async def cancel_obsolete(self, wanted: Collection[CallKey]) -> None:
         """Cancel the orphans whose addresses now have a different prompt."""
         places = {address for address, _ in wanted}
-        ended = [key for key in self._in_flight if self._is_orphan(key) and key[0] in places and key not in wanted]
-        await self._cancel(ended)
+        await self._cancel([key for key in self._orphans() if key[0] in places and key not in wanted])
 
     async def finish_evaluation(self) -> None:
         """Cancel the calls that a completed evaluation did not use."""
-        await self._cancel([key for key in self._in_flight if self._is_orphan(key)])
+        await self._cancel(self._orphans())
 
     async def change_gateway(self, gateway: Gateway) -> None:
         """Switch to another gateway; calls in progress at the old gateway are cancelled."""
@@ -181,8 +180,8 @@ class InFlightCalls:
         with suppress(JournalUnwritable):  # the next evaluation reports the error
             await self._journal.record("reply", *key, call.task.result().to_dict())
 
-    def _is_orphan(self, key: CallKey) -> bool:
-        return self._in_flight[key].waiters == 0
+    def _orphans(self) -> list[CallKey]:
+        return [key for key, call in self._in_flight.items() if call.waiters == 0]
 
     async def _cancel(self, keys: Collection[CallKey]) -> None:
         """Cancel orphaned calls, and record them as unanswered."""
