@@ -123,8 +123,7 @@ def _phase_records(store: RunData, state: State, status: str, history: RunHistor
             current[name] = {**phase.ended, **(summary.record if summary is not None else {})} or None
     records = []
     rounds: list[tuple[int, Mapping[str, Record | None]]] = [
-        (past.round, {name: dict(summary.record) for name, summary in past.phases.items()})
-        for past in store.summaries.history(state.round)
+        (past.round, past.records) for past in store.summaries.history(state.round)
     ]
     for in_round, records_by_phase in [*rounds, (state.round, current)]:
         for name, recorded in records_by_phase.items():

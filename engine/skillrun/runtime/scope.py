@@ -64,7 +64,9 @@ def open_phase(run: Run, use: PhaseUse, previous: PhaseRun | None = None) -> Pha
     phase = PhaseRun(run, use.name, names, breakers, PriorPhases(prior, asked, UsageTotals.from_summaries(over)))
     completed = {name: summary for name, summary in prior.items() if summary.status == "completed"}
     names["phases"] = {name: phase_value(run, summary, phase) for name, summary in completed.items()}
-    names["history"] = [earlier.template_value() for earlier in run.store.summaries.history(run.state.round)]
+    names["history"] = [
+        {"round": past.round, "phases": past.records} for past in run.store.summaries.history(run.state.round)
+    ]
     folder = workflow.repository.evaluate(names) if workflow.repository is not None else None
     names["repository"] = str(folder) if folder else ""
     report_repository(run, names["repository"])

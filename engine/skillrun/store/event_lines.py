@@ -18,12 +18,6 @@ FLUSH: Final = 0.1  # seconds
 _encode = json.JSONEncoder(default=str, check_circular=False).encode  # ASCII, for `cat`
 
 
-def format_event_line(event: Event) -> str:
-    """Format an event, with the current time, as a line without a newline."""
-    at = datetime.now(UTC).isoformat(timespec="milliseconds")
-    return _encode({"at": at, **event.to_dict()})
-
-
 def parse_event_line(line: bytes | str) -> Record | None:
     """Parse the event in a line. Return None if the line is not an event, or if a field is missing or invalid."""
     try:
@@ -70,7 +64,8 @@ class Transcript(ABC):
         """Add an event. If an earlier write has failed, raise its error."""
         if self._error is not None:
             raise self._error
-        self._lines.append(format_event_line(event))
+        at = datetime.now(UTC).isoformat(timespec="milliseconds")
+        self._lines.append(_encode({"at": at, **event.to_dict()}))
         is_urgent = isinstance(event, Asked | RunStarted)  # other processes act on these at once
         if is_urgent and self._flush is not None:
             self._flush.cancel()

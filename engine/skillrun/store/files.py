@@ -31,7 +31,7 @@ class LeaseLost(SkillrunError):
     """
 
 
-class Files(Protocol):
+class Files(SearchableFolder, Protocol):
     """The files and folders of a run. Names are relative to the run's folder, with `/` and without `..`.
 
     Methods raise PathRefused for a name that leads out of the run or to a file that cannot be part of a run. They raise
@@ -50,8 +50,6 @@ class Files(Protocol):
     def is_file(self, name: str) -> bool:
         """Whether a readable file exists."""
         ...
-
-    def is_folder(self, name: str) -> bool: ...
 
     def is_taken(self, name: str) -> bool:
         """Whether a file, a folder or any other entry has this name."""

@@ -275,8 +275,16 @@ class Journal(ABC):
         self._commits += 1
         if not self._pending or self._torn:
             return
+        rows = self._pending
         try:
-            self._commit()
+            kill_point("commit: before")
+            self._persist(rows)
+            kill_point("commit: after")
+            self._pending = []
+            for row in rows:
+                self._index.add(row)
+            self._attest(rows)
+            kill_point("commit: witnessed")
         except LeaseLost as error:
             self._lost, self._torn = error, True
             self._failure = self._failure or error.message
@@ -286,17 +294,6 @@ class Journal(ABC):
             self._torn = True
             self._failure = self._failure or type(error).__name__
             raise
-
-    def _commit(self) -> None:
-        rows = self._pending
-        kill_point("commit: before")
-        self._persist(rows)
-        kill_point("commit: after")
-        self._pending = []
-        for row in rows:
-            self._index.add(row)
-        self._attest(rows)
-        kill_point("commit: witnessed")
 
     def _entry(self, seq: int) -> JournalEntry:
         row = self._row(seq)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, Literal, NotRequired, TypedDict
+from typing import Final, Literal, NotRequired, TypedDict
 
 from skillrun.models.messages import MessageRole, StopReason, ToolCall, ToolSpec, Usage
 from skillrun.questions.answers import Answer, QuestionRecord
-from skillrun.types import records
-from skillrun.types.records import NonNegativeFloat, NonNegativeInt, forbid_extra_keys
+from skillrun.types.records import NonNegativeFloat, NonNegativeInt, forbid_extra_keys, matches_record
 
 Verdict = Literal["found", "missing", "withheld"]
 
@@ -151,12 +150,7 @@ BODIES: Final[Mapping[str, type]] = {
 def body_fits(kind: str, body: object) -> bool:
     """Whether the body is valid for a record of this kind."""
     record = BODIES.get(kind)
-    return isinstance(body, dict) and (
-        record is None or (records.matches_record(record, body) and _is_consistent(kind, body))
-    )
-
-
-def _is_consistent(kind: str, body: Mapping[str, Any]) -> bool:
-    """Whether the parts of a body are consistent."""
+    if not isinstance(body, dict) or not (record is None or matches_record(record, body)):
+        return False
     form = body.get("form") if kind == "answer" else None
     return (kind != "answer" or bool(body["answers"])) and (form is None or len(form["why"]) == len(form["read"]))

@@ -40,13 +40,9 @@ class MemoryJournal(Journal):
         guard: WriteGuard | None = None,
     ) -> None:
         super().__init__(Index() if index is None else index, fits, warning)
-        self._rows = list(rows)
-        self._guard = guard
-
-    @property
-    def rows(self) -> Sequence[JournalRow]:
+        self.rows = list(rows)
         """The stored records, in order."""
-        return self._rows
+        self._guard = guard
 
     def _check_place(self) -> None:
         if self._guard is not None:
@@ -55,12 +51,12 @@ class MemoryJournal(Journal):
     def _persist(self, rows: Sequence[JournalRow]) -> None:
         if self._guard is not None:
             self._guard.check(verify_path=False)
-        self._rows.extend(rows)
+        self.rows.extend(rows)
 
     def _row(self, seq: int) -> JournalRow:
-        if not 0 < seq <= len(self._rows):
+        if not 0 < seq <= len(self.rows):
             raise JournalDamaged(f"record {seq} of the journal is missing", RESTORE_HINT)
-        return self._rows[seq - 1]
+        return self.rows[seq - 1]
 
 
 class MemoryFiles:
@@ -186,8 +182,7 @@ class MemoryFiles:
 
     def make_folder(self, name: str) -> None:
         key = _key(name)
-        for folder in _parent_folders(key):
-            self._make(folder, name)
+        self._make_parents(key, name)
         if key not in self._contents and key not in self._folders:
             self._add_folder(key)
 
@@ -199,16 +194,15 @@ class MemoryFiles:
         key = _key(name)
         if key in self._folders:
             raise _error(errno.EISDIR, self.path / name)
-        for folder in _parent_folders(key):
-            self._make(folder, name)
+        self._make_parents(key, name)
         return key
 
-    def _make(self, folder: str, name: str) -> None:
-        """Make `folder`, a parent folder of `name`."""
-        if folder in self._contents:
-            raise _error(errno.ENOTDIR, self.path / name)
-        if folder not in self._folders:
-            self._add_folder(folder)
+    def _make_parents(self, key: str, name: str) -> None:
+        for folder in _parent_folders(key):
+            if folder in self._contents:
+                raise _error(errno.ENOTDIR, self.path / name)
+            if folder not in self._folders:
+                self._add_folder(folder)
 
     def _missing(self, name: str) -> OSError:
         is_below = any(folder in self._contents for folder in _parent_folders(_key(name)))

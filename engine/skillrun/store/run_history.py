@@ -212,7 +212,6 @@ class _CallTimeline:
     def __init__(self) -> None:
         self._open: dict[str, CallSpan] = {}
         self._spans: list[CallSpan] = []
-        self._numbers: Counter[str] = Counter()
 
     def add(self, event: Record, at: float, in_round: int) -> None:
         if event["event"] == "CallStarted":
@@ -221,17 +220,16 @@ class _CallTimeline:
         elif event["event"] == "CallEnded":
             span = self._open.pop(event["address"], None)
             if span is not None and not event["replayed"]:
-                self._append(replace(span, start=min(span.start, at), end=at, error=str(event["error"])))
+                self._spans.append(replace(span, start=min(span.start, at), end=at, error=str(event["error"])))
 
     def finish(self) -> list[CallSpan]:
         """Return all spans, sorted by start. A call without an end has the highest number at its address."""
-        for span in self._open.values():
-            self._append(span)
-        return sorted(self._spans, key=lambda span: span.start)
-
-    def _append(self, span: CallSpan) -> None:
-        self._numbers[span.address] += 1
-        self._spans.append(replace(span, number=self._numbers[span.address]))
+        numbers: Counter[str] = Counter()
+        spans = []
+        for span in (*self._spans, *self._open.values()):
+            numbers[span.address] += 1
+            spans.append(replace(span, number=numbers[span.address]))
+        return sorted(spans, key=lambda span: span.start)
 
 
 class _QuestionTimeline:

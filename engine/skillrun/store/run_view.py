@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -179,17 +179,20 @@ def read_conversations(journal: Journal) -> tuple[list[Conversation], int]:
     for entry in journal.entries("note"):
         if entry.address.endswith(REUSED_SUFFIX):
             used[entry.address.removesuffix(REUSED_SUFFIX), entry.fingerprint] = entry.seq
-    outcomes = _CallOutcomes(journal)
+    times = Counter((entry.address, entry.fingerprint) for entry in journal.entries("reply"))
+    tried: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+    for entry in journal.entries("tried"):
+        tried[entry.address, entry.fingerprint].append(entry.body.get("message", ""))
     by_attempt: dict[tuple[str, str], list[list[ConversationTurn]]] = {}
     started: list[tuple[tuple[str, str], list[ConversationTurn]]] = []
     invalid_count = 0
-    for entry in sent.values():
+    for key, entry in sent.items():
         place = _ADDRESS.fullmatch(entry.address)
         if place is None or not matches_record(SentBody, entry.body):
             invalid_count += 1
             continue
         path, number, attempt = place.groups()
-        turn = outcomes.build_turn(entry, int(number))
+        turn = _build_turn(journal, entry, int(number), times[key], tried[key])
         variants = by_attempt.setdefault((path, attempt), [])
         continued = next((turns for turns in reversed(variants) if _is_continuation(turns[0], turn)), None)
         if continued is not None:
@@ -241,38 +244,30 @@ def _complete_turns(turns: Sequence[ConversationTurn]) -> tuple[ConversationTurn
     return tuple(completed)
 
 
-class _CallOutcomes:
-    """The results of calls in a journal."""
-
-    def __init__(self, journal: Journal) -> None:
-        self._journal = journal
-        self._times = Counter((entry.address, entry.fingerprint) for entry in journal.entries("reply"))
-        self._tried: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
-        for entry in journal.entries("tried"):
-            self._tried[entry.address, entry.fingerprint].append(entry.body.get("message", ""))
-
-    def build_turn(self, sent: JournalEntry, number: int) -> ConversationTurn:
-        key = (sent.address, sent.fingerprint)
-        request = Request.from_dict(sent.body)
-        body, failed = self._journal.find("reply", *key), self._journal.find("failed", *key)
-        reply = Reply.from_dict(body) if body is not None else None
-        tools = []
-        for call in reply.calls if reply is not None else ():
-            recorded = self._journal.find("tool", f"{sent.address}/{call.id}", call.fingerprint())
-            tools.append(ToolUse(call, str(recorded.get("result", "")) if recorded is not None else None))
-        return ConversationTurn(
-            sent.address,
-            number,
-            sent.fingerprint,
-            request,
-            str(sent.body.get("round", "1")),
-            request.fingerprint() == sent.fingerprint,
-            reply,
-            self._times[key],
-            ModelError.from_dict(failed).message if failed is not None else "",
-            tuple(self._tried.get(key, ())),
-            tuple(tools),
-        )
+def _build_turn(
+    journal: Journal, sent: JournalEntry, number: int, times: int, tried: Iterable[str]
+) -> ConversationTurn:
+    """Return the turn that a request began, with its outcome in the journal."""
+    key = (sent.address, sent.fingerprint)
+    body, failed = journal.find("reply", *key), journal.find("failed", *key)
+    request, reply = Request.from_dict(sent.body), Reply.from_dict(body) if body is not None else None
+    tools = []
+    for call in reply.calls if reply is not None else ():
+        recorded = journal.find("tool", f"{sent.address}/{call.id}", call.fingerprint())
+        tools.append(ToolUse(call, str(recorded.get("result", "")) if recorded is not None else None))
+    return ConversationTurn(
+        sent.address,
+        number,
+        sent.fingerprint,
+        request,
+        str(sent.body.get("round", "1")),
+        request.fingerprint() == sent.fingerprint,
+        reply,
+        times,
+        ModelError.from_dict(failed).message if failed is not None else "",
+        tuple(tried),
+        tuple(tools),
+    )
 
 
 # a run

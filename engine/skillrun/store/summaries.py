@@ -105,9 +105,10 @@ class PastRound:
     round: int
     phases: Mapping[str, Summary]
 
-    def template_value(self) -> dict[str, object]:
-        """Return the value that templates see."""
-        return {"round": self.round, "phases": {name: dict(summary.record) for name, summary in self.phases.items()}}
+    @property
+    def records(self) -> dict[str, dict[str, object]]:
+        """The records of the summaries by phase."""
+        return {name: dict(summary.record) for name, summary in self.phases.items()}
 
 
 InvalidFields = list[tuple[tuple[str | int, ...], str]]

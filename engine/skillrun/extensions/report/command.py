@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import click
 
@@ -92,21 +91,13 @@ def _check_target(target: Path) -> bool:
 
 def _write(target: Path, page: bytes, *, shared: bool) -> None:
     """Write the file atomically. Unless the run is shared, only the file's owner can read it."""
+    from skillrun.repository.confined_folder import ConfinedFolder
+    from skillrun.store.local.local_files import write_atomic
+
     try:
-        descriptor, name = tempfile.mkstemp(prefix=".report-", dir=target.parent)
+        with ConfinedFolder(target.parent.resolve()) as folder:
+            write_atomic(folder, target.name, page, shared=shared)
     except PermissionError as error:
         raise SkillrunError(
             f"no permission to write to {target.parent}", "choose another file with `--output FILE`"
         ) from error
-    temporary = Path(name)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(page)
-        if shared:
-            mask: Any = os.umask(0)
-            os.umask(mask)
-            temporary.chmod(0o644 & ~mask)
-        temporary.replace(target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise

@@ -36,9 +36,6 @@ from skillrun.types.records import is_whole
 from skillrun.types.schemas import quote_value
 
 BACKUP: Final = "state.v1.md"
-ENDED: Final = ("completed", "done")
-
-
 MAX_COPY_BYTES: Final = 500_000_000  # bytes
 NOT_STARTED_HINT: Final = "nothing was started; fix this and repeat the command"
 
@@ -88,12 +85,10 @@ class LocalRun(StoredRun):
                     self._tree.stat_file(f".run/{name}")
 
     def is_sealed(self, program: Program, state: State, project: Path) -> bool:
-        """Whether a run of this user wrote the state in this project. False if the user's key is unusable."""
         try:
-            key = read_signing_key()
-        except (OSError, SkillrunError):
+            return is_sealed(program, state, project, read_signing_key())
+        except (OSError, SkillrunError):  # the user's key is unusable
             return False
-        return is_sealed(program, state, project, key)
 
     def sealing_key(self) -> bytes:
         return ensure_signing_key()
@@ -124,7 +119,6 @@ class LocalRun(StoredRun):
         return "interrupted" if state.status == "running" and not self.lease.is_held() else state.status
 
     def copy_files(self, target: Files) -> None:
-        """Copy the run's regular files, except `.run`."""
         remaining = MAX_COPY_BYTES
         for folder in walk_folders(self._tree):
             if folder == ".run" or folder.startswith(".run/"):
@@ -174,7 +168,10 @@ class LocalRun(StoredRun):
         if not is_whole(number) or not 1 <= number <= MAX_ROUNDS:
             hint = f"use a round from 1 to {MAX_ROUNDS:,}"
             raise SkillrunError(f"the old state is in round {quote_value(number)}", hint)
-        is_over = str(old.get("phase_status", old.get("status", ""))) in ENDED and phase == list(workflow.phases)[-1]
+        is_over = (
+            str(old.get("phase_status", old.get("status", ""))) in ("completed", "done")
+            and phase == list(workflow.phases)[-1]
+        )
         data = {
             "schema_version": SCHEMA_VERSION,
             "workflow": workflow.name,
@@ -216,10 +213,9 @@ class LocalRun(StoredRun):
             with suppress(OSError, SkillrunError):
                 self._tree.remove(".run")
                 self._tree.path.rmdir()
-            if isinstance(error, OSError):
-                raise SkillrunError(file_error(error).message, NOT_STARTED_HINT) from error
-            if type(error) is SkillrunError:
-                raise SkillrunError(error.message, NOT_STARTED_HINT) from error
+            if isinstance(error, OSError) or type(error) is SkillrunError:
+                message = file_error(error).message if isinstance(error, OSError) else error.message
+                raise SkillrunError(message, NOT_STARTED_HINT) from error
             raise
 
 
@@ -228,17 +224,13 @@ def _phase(old: Mapping[str, Any], program: Program) -> str:
     phases = program.workflow.phases
     current = old.get("current_phase", old.get("current_stage"))
     names = {name: {name, *use.was} for name, use in phases.items()}
-    matching = [
-        name for name, known in names.items() if str(current).casefold() in {old_name.casefold() for old_name in known}
-    ]
     if current is None:
         return next(iter(phases))
-    if not matching:
-        every = [old_name for known in names.values() for old_name in known]
-        raise SkillrunError(
-            f"the old state is in `{current}`, which is not the name of a phase", allowed_hint(sorted(every))
-        )
-    return matching[0]
+    for name, known in names.items():
+        if str(current).casefold() in {old_name.casefold() for old_name in known}:
+            return name
+    every = sorted(old_name for known in names.values() for old_name in known)
+    raise SkillrunError(f"the old state is in `{current}`, which is not the name of a phase", allowed_hint(every))
 
 
 def _declared_values(old: Mapping[str, Any], part: str, fields: Any) -> dict[str, Any]:

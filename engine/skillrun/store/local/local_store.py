@@ -64,7 +64,6 @@ class LocalStore:
         return str(self.path)
 
     def create_run(self, name: str, *, shared: bool) -> LocalRun:
-        """Return a run to start. Create its folder if it is missing. Raises PathRefused if the folder is a link."""
         require_slug(name)
         check_location(self.path, name)
         _make_runs_folder(self.path)
@@ -99,7 +98,6 @@ class LocalStore:
                     yield name, error
 
     def overview(self, status: str = "", most: int = 0) -> list[RunListing]:
-        """Return the newest runs. Reads all runs, since a folder does not list them by age."""
         lines = [_run_listing(name, run) for name, run in self.list_runs()]
         lines.sort(key=lambda line: line.started_at, reverse=True)
         return [line for line in lines if status in ("", line.status)][: most or None]

@@ -42,8 +42,7 @@ class LocalTranscript(Transcript):
 
     def _write(self) -> None:
         self._flush = None
-        start = "\n" if self._is_cut else ""
-        data = (start + "".join(f"{line}\n" for line in self._lines)).encode()
+        data = ("\n" * self._is_cut + "".join(f"{line}\n" for line in self._lines)).encode()
         self._lines, self._is_cut = [], False
         try:
             self._folder.check(verify_path=False)
@@ -94,10 +93,8 @@ def read_lines(folder: ConfinedFolder, *, follow: bool = False) -> Iterator[byte
                 *whole, rest = (rest + chunk).split(b"\n") if b"\n" in chunk else (rest + chunk,)
                 yield from whole
                 if len(rest) > LONGEST:
-                    text = (
-                        f"{TRANSCRIPT} has a line of more than {LONGEST:,} bytes, which is invalid; the rest is skipped"
-                    )
-                    raise EndlessLine(text)
+                    hint = "which is invalid; the rest is skipped"
+                    raise EndlessLine(f"{TRANSCRIPT} has a line of more than {LONGEST:,} bytes, {hint}")
             if not is_held:
                 return
             time.sleep(POLL)
