@@ -110,7 +110,7 @@ def _restrict_state(
     options, notices = session.options, list[str]()
     if not run.is_sealed(session.program, written, options.project):
         notices = apply_foreign_state(session, state)
-    elif run.belongs_to(options.project) or not Path(state.project).is_dir():
+    elif run.command_argument(options.project) == run.name or not Path(state.project).is_dir():
         state.project = str(options.project)
     if from_start:
         session = replace(session, options=replace(options, rerun=replace(options.rerun, reads=True)))

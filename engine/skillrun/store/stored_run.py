@@ -80,11 +80,10 @@ class StoredRun(ABC):
 
     @abstractmethod
     def command_argument(self, project: Path) -> str:
-        """Return the argument that names the run in a command executed in `project`."""
+        """Return the argument that names the run in a command executed in `project`.
 
-    @abstractmethod
-    def belongs_to(self, project: Path) -> bool:
-        """Whether the run is stored where the project stores its runs."""
+        It is the run's name if the run is stored where the project stores its runs.
+        """
 
     @property
     def has_state(self) -> bool:

@@ -18,7 +18,7 @@ import pytest
 from skillrun.repository.confined_folder import ConfinedFolder
 from skillrun.repository.matching import find_matching_files
 from skillrun.repository.paths import PathRefused
-from skillrun.store.local.local_files import move, write_atomic
+from skillrun.store.local.local_files import LocalFiles, write_atomic
 
 SWAPS = int(os.environ.get("SKILLRUN_SWAPS") or 80_000)
 RENAME_EXCHANGE = 2  # renameat2(2)
@@ -54,7 +54,7 @@ def write(tree: ConfinedFolder, number: int) -> None:
 
 
 def move_file(tree: ConfinedFolder, number: int) -> None:
-    move(tree, f"inner/new-{number % 3}.txt", f"inner/moved-{number % 3}.txt")
+    LocalFiles(tree).move(f"inner/new-{number % 3}.txt", f"inner/moved-{number % 3}.txt")
 
 
 def remove(tree: ConfinedFolder, number: int) -> None:

@@ -167,7 +167,14 @@ def _compare_runs(run: str, names: list[str], runs: Path, version: int) -> RunDi
     """Resolve the arguments after RUN, and compare the runs or versions. Raises UsageError."""
     first = RunView(options.open_run(run, runs))
     before = first.calls
-    second = _open_second_run(names, before, runs) if names else first.run
+    second: StoredRun | None = first.run
+    if names:
+        try:
+            second = options.open_run(names[0], runs)
+        except UsageError:
+            if not set(names[0].split("/")[:2]) & set(before.phases):
+                raise
+            second = None  # the first name is a phase of the run
     if second is None or second.location == first.run.location:
         selector = _parse_selector(names if second is None else names[1:])
         return _compare_versions(first, run, selector, version)
@@ -226,19 +233,6 @@ def _side_labels(pair: CallPair, sides: tuple[str, str]) -> tuple[str, str]:
         for each in (pair.before, pair.after)
     )
     return sides[0] + before, sides[1] + after
-
-
-def _open_second_run(names: Sequence[str], before: RunCalls, runs: Path) -> StoredRun | None:
-    """Return the run that the first name refers to; None if the name is a phase of the run `before`.
-
-    Raises UsageError.
-    """
-    try:
-        return options.open_run(names[0], runs)
-    except UsageError:
-        if set(names[0].split("/")[:2]) & set(before.phases):
-            return None
-        raise
 
 
 def _parse_selector(names: Sequence[str]) -> CallSelector:

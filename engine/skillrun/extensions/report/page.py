@@ -127,7 +127,10 @@ def _environment(prose: MarkdownRenderer) -> Environment:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        finalize=_finalize,
+        # remove invisible and reordering characters from the texts that are written to the page
+        finalize=lambda value: (
+            make_printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+        ),
     )
     environment.filters |= {
         "document": prose.render_document,
@@ -150,11 +153,6 @@ def _environment(prose: MarkdownRenderer) -> Environment:
     }
     environment.globals |= {"DEPTH": DEPTH}
     return environment
-
-
-def _finalize(value: Any) -> Any:
-    """Remove invisible and reordering characters from a text that is written to the page."""
-    return make_printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def _phase_views(data: ReportData, calls: ReportCalls) -> list[PhaseView]:

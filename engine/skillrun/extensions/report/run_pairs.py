@@ -15,8 +15,6 @@ from skillrun.store.run_data import RunData
 from skillrun.store.run_view import Conversation, RunView
 from skillrun.structured_output.values import parse_reply
 
-SAME: Final = "same"
-DIFFERS: Final = "differs"
 _HUNK: Final = re.compile(r"@@ -\S+ \+(\d+)\S* @@")
 _PART: Final = re.compile("──── (?:(?:system|user|assistant|tool): )?(.+) ────")
 
@@ -40,7 +38,7 @@ class CallPair:
 
     @property
     def is_same(self) -> bool:
-        return not self.is_unmatched and {self.prompt, self.tools, self.reply} <= {SAME, ""}
+        return not self.is_unmatched and {self.prompt, self.tools, self.reply} <= {"same", ""}
 
     @property
     def prompt(self) -> str:
@@ -60,7 +58,7 @@ class CallPair:
         )
 
     def _difference_label(self, differs: bool) -> str:
-        return "" if self.is_unmatched else DIFFERS if differs else SAME
+        return "" if self.is_unmatched else "differs" if differs else "same"
 
     @cached_property
     def prompt_difference(self) -> list[str]:

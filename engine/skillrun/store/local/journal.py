@@ -41,7 +41,6 @@ from skillrun.store.local.verification import (
     format_witness,
     read_witness,
     verify,
-    witness_warning,
 )
 from skillrun.store.memory import MemoryJournal
 from skillrun.store.rows import TEXT
@@ -144,7 +143,7 @@ class SqliteJournal(Journal):
         try:
             check_journal_files(folder)
             witness = read_witness(folder)
-            index = verify(path, witness, path)
+            index, warning = verify(path, witness, path)
             database = sqlite3.connect(path, isolation_level=None)
             opened, expected = path.stat(follow_symlinks=False), folder.stat(JOURNAL)
             if (opened.st_dev, opened.st_ino) != (expected.st_dev, expected.st_ino):
@@ -156,7 +155,7 @@ class SqliteJournal(Journal):
             database.execute("PRAGMA wal_autocheckpoint=256")  # pages: keeps the log at about 1 MB
             database.execute("PRAGMA journal_mode=WAL")
             database.execute("PRAGMA wal_checkpoint")  # syncs what a killed run left in the log, before it is witnessed
-            journal = cls(database, index, fits, folder, witness_warning(folder, witness, index))
+            journal = cls(database, index, fits, folder, warning)
             journal._write_witness()
         except (sqlite3.Error, OSError) as error:
             raise SkillrunError(f"{path} cannot be opened: {error}", _PERMISSIONS) from error
@@ -257,10 +256,10 @@ def _read_copy(folder: ConfinedFolder, fits: BodyCheck) -> MemoryJournal:
     rows: list[JournalRow] = []
     with tempfile.TemporaryDirectory(prefix="skillrun-") as folder_name:
         try:
-            index = verify(copy_journal(folder, Path(folder_name)), witness, place, rows.append)
+            index, warning = verify(copy_journal(folder, Path(folder_name)), witness, place, rows.append)
         except (sqlite3.Error, OSError) as error:
             raise SkillrunError(f"{place} cannot be read: {error}", _PERMISSIONS) from error
-    return MemoryJournal(rows, index, fits, witness_warning(folder, witness, index))
+    return MemoryJournal(rows, index, fits, warning)
 
 
 def _is_synced(rows: Sequence[JournalRow]) -> bool:

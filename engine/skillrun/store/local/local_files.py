@@ -95,20 +95,6 @@ def _temporary_file(
                 os.unlink(temporary, dir_fd=parent)
 
 
-def move(folder: ConfinedFolder, name: str, target: str, *, shared: bool = False) -> None:
-    """Rename a file within the folder. The change is durable when this function returns."""
-    with (
-        folder.open_parent(name) as (source, old),
-        folder.open_parent(target, create=True, mode=folder_mode(shared=shared)) as (parent, new),
-    ):
-        folder.check()
-        kill_point(f"rename {name}: before")
-        os.rename(old, new, src_dir_fd=source, dst_dir_fd=parent)
-        kill_point(f"rename {name}: after")
-        os.fsync(parent)
-        os.fsync(source)
-
-
 def apply_shared_modes(folder: ConfinedFolder) -> None:
     """Add the modes of a shared run to all files and folders of a run, except `.run`."""
     umask = os.umask(0o077)
@@ -172,7 +158,16 @@ class LocalFiles:
     def move(self, name: str, target: str) -> None:
         if not self.has(name):  # before the parent folders of the target are made
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(self.path / name))
-        move(self._tree, name, target, shared=self._shared)
+        with (
+            self._tree.open_parent(name) as (source, old),
+            self._tree.open_parent(target, create=True, mode=folder_mode(shared=self._shared)) as (parent, new),
+        ):
+            self._tree.check()
+            kill_point(f"rename {name}: before")
+            os.rename(old, new, src_dir_fd=source, dst_dir_fd=parent)
+            kill_point(f"rename {name}: after")
+            os.fsync(parent)
+            os.fsync(source)
 
     def remove(self, name: str) -> None:
         self._tree.remove(name)

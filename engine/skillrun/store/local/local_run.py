@@ -59,9 +59,6 @@ class LocalRun(StoredRun):
     def location(self) -> str:
         return str(self.path)
 
-    def belongs_to(self, project: Path) -> bool:
-        return self.path.parent == project.resolve() / "runs"
-
     def command_argument(self, project: Path) -> str:
         return format_run_argument(self.path, project)
 

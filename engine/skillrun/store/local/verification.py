@@ -82,14 +82,6 @@ def read_witness(folder: ConfinedFolder) -> Witness | None:
     return Witness(int(line[2]), line[3].decode())
 
 
-def witness_warning(folder: ConfinedFolder, witness: Witness | None, index: Index) -> str:
-    """Return a warning if the witness is damaged and was ignored; empty otherwise."""
-    if witness is None or not witness.is_damaged:
-        return ""
-    place = folder.path / WITNESS
-    return f"{place} was damaged: the {index.count} records of the journal are intact, but later ones may be missing"
-
-
 def copy_journal(folder: ConfinedFolder, target: Path) -> Path:
     """Copy a journal and its log to `target`. Readers use the copy because SQLite changes the files that it reads."""
     path = target / "journal.db"
@@ -106,11 +98,12 @@ def copy_journal(folder: ConfinedFolder, target: Path) -> Path:
 
 def verify(
     path: Path, witness: Witness | None, place: Path, on_row: Callable[[JournalRow], object] = lambda _row: None
-) -> Index:
+) -> tuple[Index, str]:
     """Read the whole journal at `path`, and compare it with its chain and the witness.
 
-    `place` is the original path of the journal, for messages. Passes every row to `on_row`. Raises JournalDamaged,
-    JournalNewer, JournalOlder or JournalShortened.
+    Returns the index, and a warning if the witness is damaged and was ignored, otherwise an empty text. `place` is the
+    original path of the journal, for messages. Passes every row to `on_row`. Raises JournalDamaged, JournalNewer,
+    JournalOlder or JournalShortened.
     """
     count = witness.records if witness is not None else 0
     if not path.exists():
@@ -134,9 +127,12 @@ def verify(
         )
     if index.count < count:
         raise JournalShortened(f"{place} has only {index.count} of {count} acknowledged records", RESTORE_HINT)
-    if witness is not None and not witness.is_damaged and head.hex() != witness.chain:
+    if witness is not None and witness.is_damaged:
+        text = f"the {index.count} records of the journal are intact, but later ones may be missing"
+        return index, f"{place.with_name('witness')} was damaged: {text}"
+    if witness is not None and head.hex() != witness.chain:
         raise JournalShortened(f"{place}: record {count} differs from the acknowledged record", RESTORE_HINT)
-    return index
+    return index, ""
 
 
 def _read(path: Path, place: Path, index: Index, witnessed: int, on_row: Callable[[JournalRow], object]) -> bytes:

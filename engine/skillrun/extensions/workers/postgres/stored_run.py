@@ -68,9 +68,6 @@ class PostgresRun(StoredRun):
     def command_argument(self, project: Path) -> str:  # noqa: ARG002 (the same in every project)
         return self.name
 
-    def belongs_to(self, project: Path) -> bool:  # noqa: ARG002 (all projects share the store)
-        return True
-
     @property
     def has_journal(self) -> bool:
         return True
