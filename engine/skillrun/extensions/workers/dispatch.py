@@ -34,8 +34,7 @@ HEARTBEAT_TIMEOUT: Final = 60.0  # seconds without a heartbeat until a worker is
 
 def install(database: Database) -> None:
     """Create Procrastinate's tables if they are missing."""
-    there = database.rows("SELECT to_regclass('procrastinate_jobs') IS NOT NULL")[0][0]
-    if not there:
+    if database.rows("SELECT to_regclass('procrastinate_jobs')") == [(None,)]:
         database.script(SchemaManager.get_schema())
 
 
@@ -94,7 +93,6 @@ def _report_errors(action: str) -> Iterator[None]:
 async def serve(
     url: str,
     on_job: Callable[[str], Awaitable[None]],
-    *,
     name: str,
     queues: Sequence[str],
     stopping: asyncio.Event,

@@ -65,8 +65,7 @@ class Worker:
         sweep = asyncio.create_task(self._sweep())
         ending = asyncio.create_task(self._drain_on_stop())
         try:
-            queues = self.queues
-            await serve(self.url, self._on_job, name=self.name, queues=queues, stopping=stopping, log=self.log)
+            await serve(self.url, self._on_job, self.name, self.queues, stopping, self.log)
             await ending
             await asyncio.gather(*self._works)
         finally:

@@ -56,13 +56,13 @@ _RENAME: Final = f"""{_HELD}, gone AS (
         INSERT INTO files (run, path, sha) SELECT run, %(new)s, sha FROM gone
         ON CONFLICT (run, path) DO UPDATE SET sha = excluded.sha
     )
-    SELECT edits FROM held
+    SELECT edits, true FROM held
 """
 _DROP: Final = f"""{_HELD}, gone AS (DELETE FROM files USING held WHERE run = held.id AND path = ANY(%(paths)s))
-    SELECT edits FROM held
+    SELECT edits, true FROM held
 """
 _ADD: Final = f"""{_HELD}, made AS (INSERT INTO files (run, path) SELECT id, %(path)s FROM held ON CONFLICT DO NOTHING)
-    SELECT edits FROM held
+    SELECT edits, true FROM held
 """
 _LIST: Final = "SELECT path, sha FROM files WHERE run = %(run)s"
 _CONTENT: Final = "SELECT content FROM blobs WHERE sha = %(sha)s"
@@ -123,7 +123,7 @@ class PostgresFiles(MemoryFiles):
         while True:
             precondition()
             base_sha = self._stored.names.get(key)
-            if self._write(_PUT, path=key, sha=sha, content=content, seen=base_sha)[1]:
+            if self._write(_PUT, path=key, sha=sha, content=content, seen=base_sha):
                 break
             self._seen = -1  # the file changed meanwhile, or the reply to this write was lost
             self._refresh()
@@ -148,8 +148,8 @@ class PostgresFiles(MemoryFiles):
         self._write(_ADD, path=key)
         self._made.add(key)
 
-    def _write(self, statement: LiteralString, **values: object) -> tuple[int, bool]:
-        """Execute a write for the run. Return the number of edits so far, and whether the file was written."""
+    def _write(self, statement: LiteralString, **values: object) -> bool:
+        """Execute a write for the run, and return whether the file was written."""
         row = self._row
         try:
             found = row.rows(statement, **values)
@@ -159,8 +159,8 @@ class PostgresFiles(MemoryFiles):
             raise OSError(f"{error.object!r} is not a valid file name") from error
         if not found:
             raise row.lease_error()
-        row.edits, done = found[0] if len(found[0]) > 1 else (found[0][0], True)
-        return row.edits, done
+        row.edits, is_written = found[0]
+        return bool(is_written)
 
 
 class _Contents(Mapping[str, bytes]):

@@ -20,7 +20,7 @@ from uuid import uuid4
 import psycopg
 
 from skillrun.extensions.workers.postgres.database import CONNECTION_OPTIONS, Database
-from skillrun.extensions.workers.postgres.lease import LEASE
+from skillrun.extensions.workers.postgres.lease import LEASE, RENEWALS_PER_LEASE
 from skillrun.models.entries import ProviderConfig
 from skillrun.syntax.diagnostics import SkillrunError
 
@@ -64,7 +64,6 @@ class ProviderLimits:
         return [ProviderLimit(*row) for row in self.database.rows(_SHOWN)]
 
 
-RENEWALS_PER_LEASE: Final = 3
 MIN_POLL_SECONDS: Final = 0.05  # minimum seconds between renewals
 MAX_EARLY_GRANTS: Final = 1000
 RECONNECT_SECONDS: Final = 1.0  # seconds before reconnecting

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
-from itertools import count
+from itertools import chain, count
 from pathlib import Path
 from typing import Final
 
@@ -165,9 +165,8 @@ class PostgresStore:
 
     def create_run(self, name: str, *, shared: bool) -> PostgresRun:  # noqa: ARG002 (no owners)
         """Return a run to start. Insert its row if it is missing."""
-        require_slug(name)
-        row = RunRow.find(self._database, name, self._lease)
-        return PostgresRun(row if row is not None else RunRow.create(self._database, name, self._lease))
+        row = RunRow.find(self._database, require_slug(name), self._lease)
+        return PostgresRun(row or RunRow.create(self._database, name, self._lease))
 
     def open_run(self, name: str) -> PostgresRun:
         """Return a run that has started.
@@ -207,11 +206,9 @@ class PostgresStore:
     def reserve_name(self, request: str, *, shared: bool = False) -> str:  # noqa: ARG002 (no owners)
         """Insert a row under a free name made from the request, and return the name."""
         base = slug_from_request(request)
-        for number in count(1):
-            name = base if number == 1 else f"{base}-{number}"
+        for name in chain([base], (f"{base}-{number}" for number in count(2))):
             with suppress(StoreRefused):
-                RunRow.create(self._database, name, self._lease)
-                return name
+                return RunRow.create(self._database, name, self._lease).name
         raise AssertionError("unreachable")
 
     def release_name(self, name: str) -> None:
