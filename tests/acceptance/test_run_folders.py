@@ -771,7 +771,7 @@ def test_a_run_is_not_sealed_but_resumes_when_the_file_system_ignores_modes(
     folder = project("greeting")
     simulate_mount(monkeypatch, mode=0o777)
     done = skillrun("greeting", "Ada", *SCRIPTED)
-    assert (done.code, "other users can read" in done.out) == (0, True), done
+    assert (done.code, "only you may read it" in done.out) == (0, True), done
     edit_state(folder / "runs" / "ada", "status: completed", "status: interrupted")
     assert skillrun("resume", "ada", "--preview").code == 0
     assert skillrun("resume", "ada").code == 0

@@ -44,7 +44,7 @@ class FrozenDatetime(datetime):
 @pytest.fixture(autouse=True, scope="module")
 def _freeze_clock() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("skillrun.store.clock.datetime", FrozenDatetime)
+        patch.setattr("skillrun.store.event_lines.datetime", FrozenDatetime)
         yield
 
 

@@ -1,6 +1,6 @@
-"""Options that several commands share, with the project, the store and the runs that they select.
+"""Defines the options that several commands share, and finds the project, the store and the runs that they select.
 
-It imports nothing slow.
+This module imports nothing slow.
 """
 
 from __future__ import annotations

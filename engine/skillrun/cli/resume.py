@@ -242,7 +242,7 @@ def _print_refusal(repeated: list[PredictedCall], changed: list[str], command: s
 
 
 def _ignored_edits(program: Program, changed: list[str], run: StoredRun) -> list[str]:
-    """Return lines about the changed files that finished phases ignore."""
+    """Return lines about changed files that have no effect, because the phases that use them have finished."""
     phases_by_file: dict[str, list[str]] = {}
     for name, phase in program.phases.items():
         phases_by_file.setdefault(phase.document.source.label, []).append(name)

@@ -114,7 +114,7 @@ class Step(WorkflowElement):
 
     @property
     def assignments(self) -> Mapping[str, Value]:
-        """The values of a `set`, keyed by name as in expressions."""
+        """The values of a `set`, keyed by name. Names are spelled as in expressions."""
         entries = self.main.entries if self.verb == "set" and self.main is not None else None
         return {identifier(name): value for name, value in (entries or {}).items()}
 

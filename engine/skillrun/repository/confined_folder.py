@@ -278,8 +278,10 @@ class ConfinedFolder:
             os.close(descriptor)
 
     def _open_file(self, name: str, folder: int, leaf: str, flags: int = os.O_RDONLY, mode: int = 0o600) -> int:
-        """Open a regular file in a folder. A file of another kind is rejected without being opened if opening it could
-        block or have effects."""
+        """Open a regular file in a folder, and reject other kinds of files.
+
+        If opening another kind could block or have effects, it is rejected before it is opened.
+        """
         if self.links or flags != os.O_RDONLY:
             with suppress(FileNotFoundError):
                 status = os.stat(leaf, dir_fd=folder, follow_symlinks=False)

@@ -320,7 +320,7 @@ class PhaseRun:
 
     @property
     def state(self) -> dict[str, object]:
-        """The state as the phase has changed it."""
+        """The state of the run, with the changes that the phase has made so far."""
         state: dict[str, object] = self.names["state"]
         return state
 

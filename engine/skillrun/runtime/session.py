@@ -211,9 +211,9 @@ async def forecast_calls(
 ) -> Forecast:
     """Return the calls that a run would make if it resumed and its models replied as `rules` say.
 
-    A reply that no rule gives is generated. The run itself is not changed. With `from_start`, all phases are evaluated
-    again, including those that have ended. In each phase, the first step that calls a model is certain, unless an
-    answer or reply before it was generated. After a generated reply, `goto` steps are ignored.
+    If no rule gives a reply, the reply is generated. The run itself is not changed. With `from_start`, all phases are
+    evaluated again, including those that have ended. In each phase, the first step that calls a model is certain,
+    unless an earlier step used a generated answer or reply. After a generated reply, `goto` steps are ignored.
     """
     calls: list[PredictedCall] = []
     reused: set[tuple[str, str]] = set()  # address and reply, so that a reply reused in a later round counts once

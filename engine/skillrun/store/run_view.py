@@ -70,8 +70,8 @@ class ConversationTurn:
 class Conversation:
     """The turns of one attempt of a member, beginning with its first prompt.
 
-    Each first prompt at an address begins another version of the conversation, for example in a later round or after an
-    edit. Versions are numbered in order of their last use.
+    An address can have several versions of a conversation, for example after an edit or in a later round. Each version
+    begins with its own first prompt. Versions are numbered in order of their last use.
     """
 
     address: str

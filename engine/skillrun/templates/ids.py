@@ -1,8 +1,8 @@
 """Finds ids in documents: where each id is defined and cited, and which ids are linked.
 
-An occurrence defines the id if it starts a heading, a list item or a table row. At the start of any other line, it
-defines the id if it is bold, follows `id:` or is followed by a colon. An occurrence in a code fence or at the start of
-an enumeration never defines the id. An occurrence that does not define the id is a citation.
+An occurrence defines the id if it starts a heading, a list item or a table row. Any other line defines the id if it
+starts with the id in bold, with the id and a colon, or with `id:` and the id. An occurrence in a code fence or at the
+start of an enumeration never defines the id. An occurrence that does not define the id is a citation.
 """
 
 from __future__ import annotations

@@ -244,8 +244,8 @@ MANUAL: Final[Mapping[str, str]] = {
         "`ids_in(patterns, where, to)`: each id, with the places where it is [defined and cited](#checks-of-texts)"
     ),
     "links_between": (
-        "`links_between(document, other)`: for the result of `ids_in`, the ids that `document` defines, each with its "
-        "links to the document `other`"
+        "`links_between(document, other)`: applied to the result of `ids_in`, gives the ids that `document` defines, "
+        "each with its links to the document `other`"
     ),
     "numbers_in": "`numbers_in(code)`: each [number](#checks-of-texts) with its unit",
     "paths_in": "`paths_in(new)`: each [path](#checks-of-texts), and whether it is marked as new",

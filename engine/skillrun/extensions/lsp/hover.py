@@ -165,7 +165,7 @@ def _describe_config_key(index: SymbolIndex, symbol: Symbol) -> str:
 
 
 def _describe_local(index: SymbolIndex, symbol: Symbol) -> str:
-    """Return the type and fields of a name that a step sets, or of a step's id, in the last scope with the name."""
+    """Return the type and fields of a name that a step sets, or of a step's id. The last scope with the name counts."""
     scopes = [scope for file in index.files.values() for scope in file.scopes if scope.owners.steps == symbol.path]
     type_ = next((scope.names[symbol.name] for scope in reversed(scopes) if symbol.name in scope.names), None)
     if type_ is None:

@@ -137,6 +137,12 @@ class ReportCalls:
     def colour_of(self, member: str) -> int:
         return self._colours.setdefault(member, len(self._colours) % COLOURS)
 
+    def letters_of(self, member: str) -> str:
+        """Return the initials of a member, which no other member of the run has."""
+        if member not in self._letters:
+            self._letters[member] = _choose_letters(member, set(self._letters.values()))
+        return self._letters[member]
+
     def steps(self, phase: str, number: int) -> list[StepView]:
         """Return the steps of a phase that made calls in a round, in the order in which they started."""
         steps: dict[str, dict[str, list[CallView]]] = {}
@@ -150,8 +156,6 @@ class ReportCalls:
 
     def _build_call_view(self, number: int, conversation: Conversation) -> CallView:
         member = conversation.member
-        if member not in self._letters:
-            self._letters[member] = _choose_letters(member, set(self._letters.values()))
         note = f"attempt {conversation.attempt}" if conversation.attempt > 1 else ""
         if (conversation.path, conversation.attempt, conversation.round) in self._multi_version_keys:
             note += f"{', ' if note else ''}prompt {conversation.version} of {conversation.versions}"
@@ -160,7 +164,7 @@ class ReportCalls:
             conversation,
             note,
             self.colour_of(member),
-            self._letters[member],
+            self.letters_of(member),
             [part for part in prompt_parts(conversation.first.request) if part["text"]],
             [self._turn(turn) for turn in conversation.turns],
             self._calls.dropped_text(conversation),

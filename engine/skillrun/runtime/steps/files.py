@@ -70,7 +70,7 @@ async def read_once(step: Step, frame: Frame, question: str, look: Look) -> Tool
     key = f"{where} {fingerprint}"
 
     async def read() -> Body:
-        """Return the result of `look`, or its `error`. A resumed phase gets a journaled error again."""
+        """Return the result of `look`, or its `error`. A resumed phase gets the error that the journal has."""
         try:
             return dict(sanitize(await look()))
         except SkillrunError as error:

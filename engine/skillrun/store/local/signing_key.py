@@ -78,7 +78,9 @@ def _read(tree: ConfinedFolder) -> bytes | None:
         if not stat.S_ISREG(status.st_mode):
             raise SkillrunError(f"{path} is not a regular file", REPLACE_KEY_HINT)
         if status.st_mode & 0o077 or not is_user_owned(status, tree.path):
-            raise SkillrunError(f"other users can read {path}", f"{REPLACE_KEY_HINT}: rm {path}; {MODES_HINT}")
+            raise SkillrunError(
+                f"{path} must belong to you, and only you may read it", f"{REPLACE_KEY_HINT}: rm {path}; {MODES_HINT}"
+            )
         key = file.read(SIZE + 1)
     if len(key) != SIZE:
         raise SkillrunError(f"{path} is damaged", REPLACE_KEY_HINT)
