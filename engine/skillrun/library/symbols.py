@@ -102,7 +102,8 @@ class ScopeRange:
 class SymbolTable:
     """The references and scopes of one check, by file.
 
-    `indexed` has the symbols whose fields are read under computed names. The last part of their names is empty.
+    `indexed` has the symbols with a field that is read by a computed name. The name of such a symbol ends with
+    an empty part.
     """
 
     references: dict[Source, dict[SymbolReference, None]] = field(default_factory=lambda: defaultdict(dict))

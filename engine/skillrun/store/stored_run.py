@@ -42,8 +42,8 @@ class Lease(Protocol):
         """Hold the run while the context lasts.
 
         Raises SkillrunError, which names the holder, if another process holds the run. The guard raises an error if
-        another process has taken the run or, with `verify_path`, if the run has moved. The journal and the files call
-        the guard before every commit and write, and with `verify_path` before a model call.
+        another process has taken the run or, with `verify_path`, if the run has moved. The journal calls the guard
+        before every commit, and the files call it before every write. `verify_path` is used before a model call.
         """
         ...
 

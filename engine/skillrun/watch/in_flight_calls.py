@@ -26,7 +26,7 @@ class CallGate:
 
     def __init__(self) -> None:
         self.call_waiting = asyncio.Event()
-        """Set once a call of this evaluation waits at the gate."""
+        """Set as soon as a call of this evaluation waits at the gate."""
         self._settled, self._going = asyncio.Event(), asyncio.Event()
         self._going.set()
 

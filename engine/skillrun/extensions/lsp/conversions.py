@@ -227,5 +227,5 @@ class _Outline:
         return types.DocumentSymbol(name, kind, whole, own, detail or None, children=list(children))
 
     def trimmed_end(self, start: int, end: int) -> int:
-        """Return `end` moved to before any trailing spaces, brackets, commas and dash of the next item."""
+        """Return `end` moved back past trailing spaces, brackets and commas, and past the dash of the next item."""
         return start + len(self.text[start:end].rstrip(" \t\n-{,}]["))

@@ -94,7 +94,7 @@ def _prepare_case(case: Case, program: Program, folder: Path, project: Path, pro
 def _check_expectations(
     case: Case, program: Program, folder: Path, project: Path, problems: Problems
 ) -> dict[str, str]:
-    """Report unknown phases and rounds. Return the texts of the files that `equals` names, keyed by name."""
+    """Report unknown phases and rounds. Return the texts of the files under `equals`, keyed by the name of the file."""
     phases, most = program.workflow.phases, _most_rounds(program)
     texts: dict[str, str] = {}
     for expectation in case.expectations:

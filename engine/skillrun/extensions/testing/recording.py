@@ -157,7 +157,8 @@ def _artifacts(
 ) -> tuple[dict[str, str], dict[str, dict[str, str] | bool]]:
     """Return the texts of the artifacts in the case, and the expectations about all artifacts.
 
-    Artifacts that were edited after the run wrote them are left out. An artifact that is too long must only exist.
+    Artifacts that were edited after the run wrote them are left out. If an artifact is too long, the case
+    only expects that it exists.
     """
     texts: dict[str, str] = {}
     expected: dict[str, dict[str, str] | bool] = {}

@@ -247,7 +247,7 @@ def report_repository(run: Run, folder: str) -> None:
 
 
 def _outside_folder_hint(run: Run) -> str:
-    """Return a hint for a folder outside of the project, without its path, which the user did not write."""
+    """Return a hint for a folder outside of the project. It omits the path, because the user did not write it."""
     workflow = run.outermost.program.workflow
     name = next((field.name for field in workflow.inputs if field.type.word == "path"), None)
     if name is None:

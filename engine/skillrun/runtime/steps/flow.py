@@ -26,7 +26,7 @@ from skillrun.types.schemas import quote_value
 
 
 async def run_repeat(step: Step, frame: Frame) -> StepResult:
-    """Return `times`, the number of passes, and `exhausted`: whether the cap ended the loop before the condition held.
+    """Return `times` (the number of passes) and `exhausted` (whether the cap ended the loop before the condition held).
 
     A pass can read the results of the previous pass. If the cap is reached and the breaker is set to ask, the user is
     offered another pass.
