@@ -249,7 +249,8 @@ MANUAL: Final[Mapping[str, str]] = {
     ),
     "numbers_in": "`numbers_in(code)`: each [number](#checks-of-texts) with its unit",
     "paths_in": "`paths_in(new)`: each [path](#checks-of-texts), and whether it is marked as new",
-    "latest": "`latest(a, b, …)`: each member's last reply in all arguments, which are steps or lists of replies (`a.replies`)",
+    "latest": "`latest(a, b, …)`: each member's last reply in the arguments, which are steps or lists of replies"
+    " (`a.replies`)",
     "bank": "`bank(name, group, n)`: the first n (default 3) of a group's questions that the run has not asked yet",
     "members": "`members(role, models)`: one role on several models: `['judge@opus', 'judge@haiku']`",
     "model": (
