@@ -12,13 +12,15 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 import yaml
+from frontmatter import Post, dumps
+from frontmatter.default_handlers import BaseHandler
 
 from skillrun.syntax.diagnostics import Problems, SkillrunError, render_problem, sanitize
-from skillrun.syntax.document import parse_frontmatter
+from skillrun.syntax.document import as_mapping, report_missing_end
 from skillrun.syntax.reading import decode_source, read_source
 from skillrun.syntax.source import Mapping as Nodes
-from skillrun.syntax.source import Node, Sequence, Span, to_plain
-from skillrun.syntax.yaml import is_numeral, plain_value
+from skillrun.syntax.source import Node, Sequence, Source, Span, to_plain
+from skillrun.syntax.yaml import is_numeral, parse_yaml, plain_value
 from skillrun.types.records import describe_field, invalid_keys, required_fields
 from skillrun.types.schemas import quote_value
 
@@ -61,10 +63,43 @@ _short_style = lru_cache(maxsize=4096)(_style)  # the state is written often, an
 _Dumper.add_representer(str, _text)
 
 
+class FrontmatterHandler(BaseHandler):
+    """A python-frontmatter handler that uses skillrun's YAML and preserves every byte.
+
+    `load` requires the `source` of the file, and stores the positions of the values in `front`.
+    """
+
+    FM_BOUNDARY = re.compile(r"^---[ \t]*(?:\n|\Z)", re.MULTILINE)
+    START_DELIMITER = END_DELIMITER = "---"
+
+    def __init__(self, source: Source | None = None, problems: Problems | None = None) -> None:
+        super().__init__()
+        self.source = source
+        self.problems = Problems() if problems is None else problems
+        self.front: Nodes | None = None
+
+    def load(self, fm: str) -> dict[str, Any]:
+        """Load the frontmatter that `split` returned. Errors are added to `problems`."""
+        assert self.source is not None
+        opening = self.FM_BOUNDARY.match(self.source.text)
+        start = opening.end() if opening is not None else 0
+        node = parse_yaml(self.source, start, start + len(fm), self.problems)
+        self.front = as_mapping(node, self.problems)
+        return {} if self.front is None else cast(dict[str, Any], to_plain(self.front))
+
+    def export(self, metadata: dict[str, object], **_: object) -> str:
+        return "".join(_entry(marshal.dumps(entry, 2)) for entry in plain_data(metadata).items()) or "{}\n"
+
+    def format(self, post: Post, **_: object) -> str:
+        """Format the file without a blank line before the body. Whitespace at the ends of the body is preserved."""
+        return f"{self.START_DELIMITER}\n{self.export(post.metadata)}{self.END_DELIMITER}\n{post.content}"
+
+
 def to_frontmatter(data: Mapping[str, Any], body: str = "") -> str:
     """Return a markdown file with frontmatter and body. Every byte of the body is preserved."""
-    entries = "".join(_entry(marshal.dumps(entry, 2)) for entry in plain_data(data).items()) or "{}\n"
-    return f"---\n{entries}---\n{body}"
+    post = Post(body)
+    post.metadata = dict(data)  # not by keyword, because a key may be called `content`
+    return dumps(post, FrontmatterHandler())
 
 
 @lru_cache(maxsize=64)  # most of a state stays the same
@@ -131,12 +166,25 @@ class RunFile:
         """Read the file, or parse its `content` if given. Raises SkillrunError if the file is invalid."""
         problems, name = Problems() if problems is None else problems, str(path)
         source = read_source(path, name, problems) if content is None else decode_source(content, path, name, problems)
-        front, start = parse_frontmatter(source, problems) if source is not None else (None, 0)
-        if source is None or front is None or problems.has_errors:
+        file = cls._parse(source, problems) if source is not None else None
+        if file is None or problems.has_errors:
             raise SkillrunError(
                 f"{path} cannot be read:\n{render_problems(problems)}", "fix or restore the file; nothing was changed"
             )
-        return cls(front, cast(dict[str, Any], to_plain(front)), source.text[start:])
+        return file
+
+    @classmethod
+    def _parse(cls, source: Source, problems: Problems) -> RunFile | None:
+        handler = FrontmatterHandler(source, problems)
+        if not handler.detect(source.text):
+            return cls(Nodes({}, Span(source, 0)), {}, source.text)
+        try:
+            front, body = handler.split(source.text)
+        except ValueError:
+            report_missing_end(source, problems)
+            return None
+        data = handler.load(front)
+        return None if handler.front is None else cls(handler.front, data, body)
 
     def check(self, record: type, problems: Problems) -> None:
         """Report required keys of `record` that are missing, and invalid values."""
