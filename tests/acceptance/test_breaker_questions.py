@@ -76,3 +76,12 @@ def test_the_breaker_of_a_loop_offers_its_own_choices(desk: Path, skillrun: Call
     done = skillrun("around", *SCRIPT, "--answers", "answers.yaml", "--name", "loop")
     assert done.code == 0, done.out
     assert done.out.count("whole: Round.") == 2
+
+
+def test_a_loop_that_fails_is_not_repeated_by_the_breaker_that_it_names(desk: Path, skillrun: Call) -> None:
+    steps = "{at_most: 2, retry: loop, repeat: [{say: Round.}, {read: none.md}], otherwise: {say: Without it.}}"
+    write(desk, {"skills/around/whole.md": phase(steps)})
+    done = skillrun("around", *SCRIPT, "--name", "loop")
+    assert done.code == 0, done.out
+    assert done.out.count("whole: Round.") == 1
+    assert "whole: Without it." in done.out

@@ -285,6 +285,10 @@ async def _is_attempted_again(
 
     At its limit, the breaker decides whether the step fails, is skipped, or continues with a partial result.
     """
+    if verbs.VERBS[step.verb].effects == ("pure",):  # another attempt would fail again; a loop uses `retry` for its cap
+        if failure is not None:
+            raise failure
+        return False
     if failure is None and not missing:
         if step.retry is not None:
             frame.phase.breakers.record_success(step.retry)
