@@ -72,18 +72,22 @@ class Refusals:
     """Collects a one-line message for each refused record, and passes the messages to listeners."""
 
     def __init__(self) -> None:
-        self.lines: list[str] = []
+        self._lines: dict[str, None] = {}
         self._listeners: list[Callable[[str], None]] = []
+
+    @property
+    def lines(self) -> list[str]:
+        return list(self._lines)
 
     def listen(self, listener: Callable[[str], None]) -> None:
         """Pass all past and future messages to `listener`."""
         self._listeners.append(listener)
-        for line in self.lines:
+        for line in self._lines:
             listener(line)
 
     def refuse(self, line: str) -> None:
-        if line not in self.lines:
-            self.lines.append(line)
+        if line not in self._lines:
+            self._lines[line] = None
             for listener in self._listeners:
                 listener(line)
 

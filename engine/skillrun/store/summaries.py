@@ -273,8 +273,8 @@ class Summaries:
 
     def list_edited_in_past_rounds(self) -> list[str]:
         """Return the edited summaries of finished rounds."""
-        places = (f"{past}/{name}" for past in past_round_folders(self._files) for name in self._written)
-        return [*filter(self._is_edited, places)]
+        places = ((f"{past}/{name}", name) for past in past_round_folders(self._files) for name in self._written)
+        return [place for place, name in places if self._is_edited(place, name)]
 
     # files, by name
 
@@ -305,9 +305,12 @@ class Summaries:
         self._read.pop(name, None)
         self._read.pop(target, None)
 
-    def _is_edited(self, place: str) -> bool:
-        """Whether a file, in this round or a finished one, differs from every text that the run wrote for it."""
-        name = place[place.index(SUMMARIES) :]
+    def _is_edited(self, place: str, name: str = "") -> bool:
+        """Whether a file differs from every text that the run wrote for it.
+
+        `name` is the name of the file in this round, if the file is in a finished round.
+        """
+        name = name or place
         if name not in self._written:
             return False
         try:
