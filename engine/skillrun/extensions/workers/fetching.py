@@ -105,7 +105,13 @@ _GONE: Final = re.compile(r"not our ref|couldn't find remote ref|does not point 
 _UNNAMED: Final = "unadvertised object"
 _UNCHANGED: Final = "* -text -eol -ident !filter !working-tree-encoding !export-ignore !export-subst\n"
 """Attributes with which `git archive` writes files as they are in the commit."""
-_SETTINGS: Final = ("core.hooksPath=/dev/null", "core.fsmonitor=false", "gc.auto=0", "maintenance.auto=false")
+_SETTINGS: Final = (
+    "core.hooksPath=/dev/null",
+    "core.fsmonitor=false",
+    "gc.auto=0",
+    "maintenance.auto=false",
+    "tar.umask=0",
+)
 _QUIET: Final = {"GIT_TERMINAL_PROMPT": "0", "SSH_ASKPASS_REQUIRE": "never", "GCM_INTERACTIVE": "never", "LC_ALL": "C"}
 _ELSEWHERE: Final = frozenset(
     {"GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_NAMESPACE"}
@@ -262,26 +268,28 @@ class _Objects:
         Raises `too_large`, if given, as soon as the folder has more than `limit` bytes.
         """
         settings = [part for setting in _SETTINGS for part in ("-c", setting)]
-        process = await asyncio.create_subprocess_exec(
-            self._git, *settings, *arguments,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.DEVNULL,
-            stderr=asyncio.subprocess.PIPE,
-            cwd=self._folder,
-            env=self._environ,
-            start_new_session=True,  # no terminal for prompts, and one process group to kill
-        )  # fmt: skip
-        running = asyncio.create_task(process.communicate())
-        try:
-            while not (await asyncio.wait({running}, timeout=SIZE_CHECK_SECONDS))[0]:
-                if too_large is not None and _folder_size(self._folder) > (limit or LARGEST):
-                    raise too_large
-            return process.returncode or 0, running.result()[1].decode(errors="replace")
-        finally:
-            if process.returncode is None:
-                with suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)
-            await asyncio.wait({running})
+        with tempfile.TemporaryFile() as messages:  # not a pipe, which a process outside of the group can keep open
+            process = await asyncio.create_subprocess_exec(
+                self._git, *settings, *arguments,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.DEVNULL,
+                stderr=messages,
+                cwd=self._folder,
+                env=self._environ,
+                start_new_session=True,  # no terminal for prompts, and one process group to kill
+            )  # fmt: skip
+            running = asyncio.create_task(process.wait())
+            try:
+                while not (await asyncio.wait({running}, timeout=SIZE_CHECK_SECONDS))[0]:
+                    if too_large is not None and _folder_size(self._folder) > (limit or LARGEST):
+                        raise too_large
+            finally:
+                if process.returncode is None:
+                    with suppress(ProcessLookupError):
+                        os.killpg(process.pid, signal.SIGKILL)
+                await asyncio.wait({running})
+            messages.seek(0)
+            return process.returncode or 0, messages.read().decode(errors="replace")
 
 
 def _folder_size(folder: Path) -> int:

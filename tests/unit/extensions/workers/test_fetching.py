@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -222,6 +225,39 @@ def test_a_slow_or_too_large_fetch_is_stopped_with_its_processes(
         running = [file.read_text().rpartition(")")[2].split() for file in Path("/proc").glob("[0-9]*/stat")]
         assert [state for state, _, process_group, *_ in running if process_group == group and state != "Z"] == []
     assert list((tmp_path / "projects/repositories").iterdir()) == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="it needs setsid")
+def test_a_process_that_outlives_git_does_not_delay_the_fetch(
+    origin: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An ssh master or a credential helper can keep git's output open, in a process group of its own."""
+    commit, programs, real_git = commit_all(origin), tmp_path / "programs", shutil.which("git")
+    programs.mkdir()
+    fake, pid = programs / "git", tmp_path / "pid"
+    fake.write_text(
+        f'#!/bin/sh\ncase "$*" in *fetch*) setsid sleep 30 & echo $! > {pid};; esac\nexec {real_git} "$@"\n'
+    )
+    fake.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    begun = time.monotonic()
+    try:
+        assert (fetch(tmp_path / "projects", commit) / "a.txt").read_text() == "first\n"
+        assert time.monotonic() - begun < 20
+    finally:
+        with suppress(ProcessLookupError):
+            os.kill(int(pid.read_text()), signal.SIGKILL)
+
+
+def test_the_settings_of_the_user_do_not_change_the_modes_of_files(
+    origin: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (origin / "run.sh").write_text("#!/bin/sh\n")
+    (origin / "run.sh").chmod(0o755)
+    commit = commit_all(origin)
+    (tmp_path / "settings").write_text("[tar]\n\tumask = 0177\n")
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "settings"))
+    assert (fetch(tmp_path / "projects", commit) / "run.sh").stat().st_mode & 0o777 == 0o755
 
 
 def test_a_commit_that_does_not_exist_is_distinguished_from_a_failure_of_this_machine(
