@@ -165,7 +165,7 @@ class KeyboardSession(DevSession):
             case "s" | "p":
                 if path := self._last_call_path(step=key == "s"):
                     self.out.line(f"\nrepeating: {path}")
-                    self.rerun = Rerun([path])
+                    self.rerun = Rerun([path], reads=True)
                     await self.start_evaluation()
                 else:
                     self.out.line("no calls were made yet")

@@ -274,7 +274,7 @@ class DevSession:
             return
         self.cycle.current_task = None
         self.asks_yes = None
-        self.rerun = Rerun()
+        self.rerun = Rerun(reads=True)
         seconds = time.monotonic() - self.began
         if task.cancelled():
             self.code = INTERRUPTED

@@ -279,3 +279,21 @@ def test_the_announced_call_is_the_one_that_is_made(project: Make, watch: Watch,
     (calling,) = [line for line in output.splitlines() if line.startswith("calling ")]
     assert calling == f"calling plan/{announced}/1.1"
     assert "question" not in output.partition("makes 1 call")[0], "an answered question is asked only once"
+
+
+@pytest.mark.row("A1")
+def test_each_turn_reads_the_files_of_the_project_again(project: Make, watch: Watch) -> None:
+    folder = project()
+    workflow, phase = folder / "workflows" / "look.md", folder / "skills" / "look" / "look.md"
+    for path in (workflow, phase):
+        path.parent.mkdir(parents=True)
+    workflow.write_text("---\nname: look\ndescription: x\nrepository: .\nphases:\n  look:\n---\n")
+    phase.write_text(
+        "---\nkind: phase\nsteps:\n  - {id: files, find: plan.md}\n  - {id: out, write: out.md}\n---\n"
+        "## out\nFound: {{ files.found | length }}\n"
+    )
+    dev = watch("look", "--model", "scripted:default")
+    dev.until(WATCHING)
+    (folder / "plan.md").write_text("x")
+    edit(phase, "Found:", "Now found:")
+    assert "+Now found: 1\n" in dev.until(WATCHING)
