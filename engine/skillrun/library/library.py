@@ -301,15 +301,15 @@ class Library:
     def _file(self, root: Root, path: Path) -> LoadedFile:
         if path not in self.loaded_files:
             relative = path.relative_to(root.path).as_posix()
-            file = self.cached_files.get(path)
-            if file is None or file.stamp != self.stamp(path):
+            file, stamp = self.cached_files.get(path), self.stamp(path)  # the stamp of a later save would hide the save
+            if file is None or file.stamp != stamp:
                 problems, label = Problems(), root.label + relative
                 most = MAX_PROSE if path.suffix == ".md" else MAX_BYTES
                 if path in self.unsaved:
                     source = decode_source(self.unsaved[path].encode("utf-8", "replace"), path, label, problems, most)
                 else:
                     source = read_source(path, label, problems, most, root.boundary)
-                file = self.cached_files[path] = LoadedFile(self.stamp(path), source, problems)
+                file = self.cached_files[path] = LoadedFile(stamp, source, problems)
             self.loaded_files[path] = file
             if file.source is not None:
                 self.files[root.name, relative] = file.source

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from skillrun.checker.checker import check_library, check_workflow
 from skillrun.library.library import Library
 from skillrun.library.roots import Root, package_library
+from skillrun.syntax.reading import read_source
+from skillrun.syntax.source import Source
 
 WORKFLOW = "---\nname: {name}\ndescription: {text}\nphases:\n  say:\n---\n"
 PHASE = "---\nkind: phase\nsteps:\n  - say: {text}\n---\n"
@@ -117,6 +120,26 @@ def test_unchanged_files_are_reused_from_an_earlier_library(roots: tuple[Root, .
     write(roots[0], {"skills/hello/say.md": PHASE.format(text="Good night")})
     assert check_workflow(fixed := Library(roots, unchanged), "hello")
     assert list_problems(fixed) == []
+
+
+def test_a_file_that_is_saved_while_it_is_read_is_read_again(
+    roots: tuple[Root, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old, new = (WORKFLOW.format(name="hello", text=text) for text in ("old", "new text"))
+    write(roots[0], {"workflows/hello.md": old})
+
+    def read_and_save(path: Path, *arguments: Any) -> Source | None:
+        source = read_source(path, *arguments)
+        path.write_text(new)
+        return source
+
+    with monkeypatch.context() as patched:
+        patched.setattr("skillrun.library.library.read_source", read_and_save)
+        earlier = Library(roots)
+        assert (workflow := earlier.workflow("hello"))
+        assert workflow.description == "old"
+    assert (workflow := Library(roots, earlier).workflow("hello"))
+    assert workflow.description == "new text"
 
 
 def test_a_subagent_file_of_another_tool_is_a_role(roots: tuple[Root, ...]) -> None:
