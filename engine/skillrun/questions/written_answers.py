@@ -207,8 +207,8 @@ def interpret_answer(
     words = reason if named else words
     if not named and is_open and (match := OTHER_ANSWER.fullmatch(words)) and match["words"]:
         other, words = "\n".join(filter(None, [other, match["words"]])), ""
-    if other == "" and not named:
-        other, words = words, ""
+    if other == "":
+        other, words = ("", words) if named else (words, "")
         unclear += [] if other else ["`Other` is ticked without any text after it"]
     free_text = [other] if other else []
     if words and not named and not free_text:

@@ -372,6 +372,11 @@ def test_an_unchanged_form_is_still_waiting(tmp_path: Path) -> None:
         (OPEN, replacing("[ ] Other", "[x] Other"), "`Other` is ticked without any text after it"),
         (
             OPEN,
+            lambda t: t.replace("[ ] Other", "[x] Other").replace("Answer:", "Answer: B"),
+            "`Other` is ticked without any text after it",
+        ),
+        (
+            OPEN,
             lambda t: t.replace("[ ] A.", "[x] A.").replace("Other:", "Other: mine"),
             "`In the browser` and `mine` are",
         ),
