@@ -195,7 +195,8 @@ def matches(text: Any, patterns: Any) -> dict[str, list[str]]:
     """
     if isinstance(text, Absent):
         return {}
-    hits_by_name = {name: hits(text, several) for name, several in named_patterns(patterns).items()}
+    searched = to_text(text)
+    hits_by_name = {name: hits(searched, several) for name, several in named_patterns(patterns).items()}
     return {name: found for name, found in hits_by_name.items() if found}
 
 

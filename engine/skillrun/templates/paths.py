@@ -45,6 +45,7 @@ def paths_in(documents: Any, new: Any = ()) -> list[dict[str, Any]]:
     """
     marks = named_patterns(new)
     paths: dict[str, dict[str, Any]] = {}
+    known_lines: set[tuple[str, tuple[int, int]]] = set()
     for document in to_documents(documents):
         marked: dict[int, list[int]] = {}  # the columns at which marks start, keyed by line
         for offset, _, _ in find_occurrences(document.text, marks):
@@ -65,9 +66,9 @@ def paths_in(documents: Any, new: Any = ()) -> list[dict[str, Any]]:
                 if mention.path not in seen:
                     seen.add(mention.path)
                     record["cited"].append(document.place_record(at, mention.start))
-                lines = {"first": mention.lines[0], "last": mention.lines[1]} if mention.lines else None
-                if lines and lines not in record["lines"]:
-                    record["lines"].append(lines)
+                if mention.lines and (mention.path, mention.lines) not in known_lines:
+                    known_lines.add((mention.path, mention.lines))
+                    record["lines"].append({"first": mention.lines[0], "last": mention.lines[1]})
     return list(paths.values())
 
 

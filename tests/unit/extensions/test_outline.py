@@ -304,6 +304,19 @@ def test_a_file_that_crashes_the_parser_affects_only_its_own_outline(
     assert ask(tmp_path, "Grep", pattern="def b") == "b.py\n1:def b(): ..."
 
 
+def test_without_a_parser_process_files_are_found_and_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(subprocess, "Popen", refuse)
+    (tmp_path / "a.py").write_text("def a(): ...\n")
+    (tmp_path / "b.md").write_text("# A def\n")
+    assert ask(tmp_path, "Grep", pattern="def") == "a.py\n1:def a(): ...\nb.md\n1:# A def"
+    first, *rest = ask(tmp_path, "Outline").split("\n")
+    assert first == "a.py (1 line): no outline, the parser cannot be started"
+    assert rest[:2] == ["b.md (1 line)", "  1 A def"]
+
+
 def test_the_parser_stops_after_a_timeout_or_repeated_failures(monkeypatch: pytest.MonkeyPatch) -> None:
     with DefinitionParser(time.monotonic() - 1) as parser, pytest.raises(TimeoutError):
         parser.definitions("a.py", b"")

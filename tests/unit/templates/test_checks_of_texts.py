@@ -1,6 +1,7 @@
 """Ids, links, paths, numbers and words are found in texts, each with its place."""
 
 import re
+import time
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -365,3 +366,16 @@ def test_a_whole_megabyte_is_searched() -> None:
     assert found == [1, 1, "99 MB"]
     with pytest.raises(TemplateError):
         ids_in("a", "(")
+
+
+def test_many_line_numbers_of_one_path_take_linear_time() -> None:
+    mentions = "\n".join(f"a/b.py:{number}" for number in range(1, 16_001))
+    started = time.process_time()
+    assert is_bounded("paths_in(t) | length", t=mentions)
+    assert time.process_time() - started < 2
+
+
+def test_matches_converts_a_value_to_text_once() -> None:
+    replies = [{"text": "word " * 20, "number": number} for number in range(2_000)]
+    kinds = {f"kind-{number}": [f"zz{number}"] for number in range(40)}
+    assert render("matches(t, k) | length", t=replies, k=kinds) == 0

@@ -57,7 +57,11 @@ class DefinitionParser:
         remaining = self._deadline - time.monotonic()
         if remaining <= 0:
             raise TimeoutError
-        process = self._process or self._start()
+        try:
+            process = self._process or self._start()
+        except OSError:
+            self._crashes += 1
+            raise NoOutline("the parser cannot be started") from None
         timer = Timer(remaining, process.kill)
         timer.start()
         try:
