@@ -49,6 +49,25 @@ async def test_a_file_outside_a_project_is_logged_and_ignored(editor: Editor, cl
 
 
 @on_a_server
+async def test_a_file_that_is_open_under_two_names_is_checked_until_both_are_closed(
+    editor: Editor, client: Client, tmp_path: Path
+) -> None:
+    shutil.copytree(EXAMPLES / "workshop", tmp_path / "project")
+    (tmp_path / "link").symlink_to(tmp_path / "project")
+    one, other = Editor(client, tmp_path / "project"), Editor(client, tmp_path / "link")
+    await one.open(IDEAS)
+    other.client.text_document_did_open(
+        types.DidOpenTextDocumentParams(types.TextDocumentItem(other.uri(IDEAS), "markdown", 1, one.text(IDEAS)))
+    )
+    one.close(one.uri(IDEAS))
+    other.versions[other.uri(IDEAS)] = 1
+    assert await other.type(IDEAS, "---\nstepz: [\n---\n")
+    other.close(other.uri(IDEAS))
+    await editor.open(IDEAS)
+    assert not client.messages
+
+
+@on_a_server
 async def test_an_unrelated_file_in_the_project_has_no_problems(editor: Editor) -> None:
     assert not await editor.open("docs/notes.md", "---\nstepz: [\n---\n")
 

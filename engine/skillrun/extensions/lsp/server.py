@@ -122,7 +122,9 @@ class EditorServer(LanguageServer):
     def _check_or_drop(self, checking: ProjectCheck) -> None:
         """Check a project, or drop it if it has no open document and is in no folder of the editor."""
         checking.changed.set()  # also stops a check in progress
-        if checking.workspace.unsaved or checking.workspace.project in self.workspace_projects:
+        # an editor can open a file under two names, so an open document may have no unsaved text
+        is_open = any(file is not None and file.project is checking for file in self.open_documents.values())
+        if is_open or checking.workspace.project in self.workspace_projects:
             return
         del self.projects[checking.workspace.project]
         if checking.task is not None:
