@@ -234,7 +234,7 @@ class _Objects:
         (self._folder / "info").mkdir(exist_ok=True)
         (self._folder / "info/attributes").write_text(_UNCHANGED)
         packed = self._folder / "files.tar"
-        arguments = ("archive", "--worktree-attributes", "--format=tar", f"--output={packed}", commit.sha)
+        arguments = ("archive", "--worktree-attributes", "--format=tar", f"--output={packed}", f"{commit.sha}^{{tree}}")
         code, output = await self._run_git(*arguments, too_large=too_large, limit=3 * LARGEST)  # with the objects
         if code:
             raise EOFError(output)

@@ -249,6 +249,13 @@ def test_a_process_that_outlives_git_does_not_delay_the_fetch(
             os.kill(int(pid.read_text()), signal.SIGKILL)
 
 
+def test_a_commit_without_files_is_fetched(origin: Path, tmp_path: Path) -> None:
+    (origin / "a.txt").unlink()
+    git(origin, "commit", "--quiet", "--message", "x", "--allow-empty")
+    commit = Commit.parse(f"file://{origin}@{git(origin, 'rev-parse', 'HEAD')}")
+    assert list(fetch(tmp_path / "projects", commit).iterdir()) == []
+
+
 def test_the_settings_of_the_user_do_not_change_the_modes_of_files(
     origin: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
