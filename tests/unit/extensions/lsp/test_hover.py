@@ -18,7 +18,7 @@ JUDGING, TRIAGE = "skills/triage/judging.md", "workflows/triage.md"
         (JUDGING, "agent: clerk", "age¦nt: clerk", ["a member or a list of members", "`.replies`"]),
         (JUDGING, "at_least: 1", "at_le¦ast: 1", ["how many members of the list must reply", "a whole number"]),
         (JUDGING, "protocol: second-look", "protocol: second-¦look", ["another doubts it", "`doubter`"]),
-        (JUDGING, "dedupe(", "ded¦upe(", ["nearly repeat an earlier one"]),
+        (JUDGING, "dedupe(", "ded¦upe(", ["nearly repeat an earlier item"]),
         (JUDGING, "| wordcount", "| wordc¦ount", ["texts"]),
         (JUDGING, "{{ draft.text }}", "{{ dr¦aft.text }}", ["a record", "- `text`: text", "Used in"]),
         (JUDGING, "{{ draft.text }}", "{{ draft.te¦xt }}", ["`draft.text`: text"]),
