@@ -254,6 +254,8 @@ def _is_variable(node: Node) -> bool:
 
 
 def _is_address(node: Node) -> bool:
+    if to_plain(node) == "":  # the embedded model has no address
+        return True
     try:
         _parse_base_url(node)
     except AddressError:

@@ -11,6 +11,7 @@ from skillrun.library.library import Library
 from skillrun.library.models_yaml import sanitize_layers
 from skillrun.library.privileged_settings import consent_digest, find_privileged_settings, origins
 from skillrun.library.roots import Root, package_library
+from skillrun.syntax.diagnostics import render_problem
 from skillrun.syntax.document import parse_config
 from skillrun.syntax.source import Source, entries_of
 
@@ -140,3 +141,22 @@ def test_the_time_grows_linearly_with_the_file(tmp_path: Path) -> None:
     [(_, kept)] = sanitize_layers((("project", layer),), library.problems)
     assert time.process_time() - started < 8
     assert len(entries_of(kept.get("providers"))) == 5_000
+
+
+@pytest.mark.parametrize(
+    ("fields", "is_quoted"),
+    [
+        ('base_url: ""', True),
+        ("base_url: https://h", True),
+        ('key: ""', True),
+        ("base_url: sk-123", False),
+        ("key: sk-123", False),
+    ],
+)
+def test_a_problem_quotes_its_line_unless_the_line_may_contain_a_key(
+    tmp_path: Path, fields: str, is_quoted: bool
+) -> None:
+    library = load(tmp_path, f"providers: {{mine: {{kind: opneai, {fields}}}}}\n")
+    library.config("models")
+    (problem,) = [problem for problem in library.problems if problem.code == "choice"]
+    assert ("opneai, " in render_problem(problem)) == is_quoted
