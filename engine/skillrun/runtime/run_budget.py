@@ -45,6 +45,7 @@ class RunBudget:
         self.spent = dict.fromkeys(LIMIT_NAMES, 0.0)
         self.spent["calls"] = journal.call_count
         self._under_way: set[Reservation] = set()
+        self._reserved = dict.fromkeys(("calls", "tokens", "price"), 0.0)  # in all; a sum per call would be quadratic
         self._waiting: deque[tuple[Reservation, asyncio.Future[None]]] = deque()
         self._refused_calls = 0
         self._started = time.monotonic()
@@ -67,22 +68,27 @@ class RunBudget:
                 return held
             if self._over():
                 raise self._budget_error()
-        self._under_way.add(held)
+        self._admit(held)
         return held
 
     def count_call(self, reservation: Reservation) -> None:
         """Count a call that is about to be sent. It counts even if it fails."""
         self.spent["calls"] += reservation.calls
+        self._reserved["calls"] -= reservation.calls
         reservation.calls = 0
 
     def record_usage(self, reservation: Reservation, usage: Usage, price: float | None) -> None:
         """Record the usage of a call, and free the tokens and the price that were reserved for it."""
+        self._reserved["tokens"] -= reservation.tokens
+        self._reserved["price"] -= reservation.price
         reservation.tokens = reservation.price = 0
         self._add(usage, price)
 
     def release(self, reservation: Reservation) -> None:
         """End the reservation of a call, and admit waiting calls for which there is now room."""
         self._under_way.discard(reservation)
+        for name in self._reserved:
+            self._reserved[name] = self._reserved[name] - getattr(reservation, name) if self._under_way else 0.0
         while self._waiting:
             held, admission = self._waiting[0]
             over = bool(self._over())
@@ -94,7 +100,7 @@ class RunBudget:
             if over:
                 admission.set_exception(self._budget_error())
             else:
-                self._under_way.add(held)
+                self._admit(held)
                 admission.set_result(None)
 
     def check_minutes(self) -> None:
@@ -124,11 +130,17 @@ class RunBudget:
                 self.release(reservation)
             raise
 
+    def _admit(self, reservation: Reservation) -> None:
+        self._under_way.add(reservation)
+        for name in self._reserved:
+            self._reserved[name] += getattr(reservation, name)
+
     def _fits(self, reservation: Reservation) -> bool:
         """Return whether a call and all reservations together are within every limit."""
-        held = (*self._under_way, reservation)
-        reserved = {name: sum(getattr(call, name) for call in held) for name in ("calls", "tokens", "price")}
-        return all(self.spent[name] + more <= self.limits.get(name, math.inf) for name, more in reserved.items())
+        return all(
+            self.spent[name] + reserved + getattr(reservation, name) <= self.limits.get(name, math.inf)
+            for name, reserved in self._reserved.items()
+        )
 
     def _over(self) -> list[str]:
         """Return the names of the limits that allow no other call, even if no call is active."""
