@@ -121,3 +121,20 @@ def test_the_exact_size_of_a_prompt_is_asked_for_where_the_quick_one_has_no_room
 
     asyncio.run(asyncio.wait_for(two(), 5))
     assert asked == [False, False, True]
+
+
+def test_known_usage_replaces_the_reservation_while_other_calls_are_active() -> None:
+    budget = limits(tokens=100, price=1, calls=10)
+
+    async def overlap() -> None:
+        first = await budget.reserve(lambda _exactly: Reservation(1, 60, 0.6))
+        second = await budget.reserve(lambda _exactly: Reservation(1, 30, 0.3))
+        budget.count_call(first)
+        budget.record_usage(first, Usage(output=10), 0.1)
+        budget.release(first)
+        third = await asyncio.wait_for(budget.reserve(lambda _exactly: Reservation(1, 50, 0.5)), 1)
+        for call in (second, third):
+            budget.release(call)
+
+    asyncio.run(overlap())
+    assert budget.spent["tokens"] == 10
