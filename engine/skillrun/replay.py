@@ -44,7 +44,6 @@ ASKS: Final = Effect("asks", "answer")
 READS: Final = Effect("reads", "tool")
 TOOL_CALLS: Final = Effect("reads", "tool", "member")
 """A tool call of a model. Its result is part of a conversation, so `dev` does not repeat it when files change."""
-EXECUTES: Final = Effect("executes", "tool")
 
 
 class RequestFailed(SkillrunError):
@@ -186,4 +185,6 @@ def fingerprint_questions(questions: Sequence[Mapping[str, Any]]) -> str:
     return fingerprint_text(json.dumps(questions, sort_keys=True, ensure_ascii=False, default=str))
 
 
-_canonical: Final = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode
+_canonical: Final = json.JSONEncoder(
+    sort_keys=True, ensure_ascii=False, separators=(",", ":"), check_circular=False
+).encode

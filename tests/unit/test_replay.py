@@ -12,7 +12,6 @@ from skillrun.models.messages import ModelError
 from skillrun.replay import (
     ASKS,
     CALLS,
-    EXECUTES,
     READS,
     TOOL_CALLS,
     Body,
@@ -29,6 +28,7 @@ from skillrun.replay import (
 )
 from skillrun.store.memory import MemoryJournal
 
+EXECUTES = Effect("executes", "tool")
 EVERYTHING = ["file", "model", "user", "command"]
 
 

@@ -5,14 +5,12 @@ Converts both to JSON, and computes the fingerprint of a request.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from hashlib import sha256
 from typing import Any, Final, Literal, Protocol, get_args
 
-from skillrun.replay import RequestFailed
+from skillrun.replay import RequestFailed, fingerprint_json
 from skillrun.syntax.diagnostics import sanitize
 from skillrun.types.records import NonNegativeInt
 
@@ -30,8 +28,6 @@ CONFIGURATION_ERRORS = frozenset({"auth", "not_found"})
 FATAL_ERRORS = frozenset({"budget", "missing"})
 """Kinds of errors after which further calls would fail too: the account has no credit, or the local model is
 missing."""
-
-_canonical = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":"), check_circular=False).encode
 
 
 class ModelError(RequestFailed):
@@ -196,7 +192,7 @@ class Request:
             self.temperature,
             *([True] if self.answer_now else []),
         ]
-        return sha256(_canonical(asked).encode("utf-8", "surrogatepass")).hexdigest()
+        return fingerprint_json(asked)
 
     def to_dict(self) -> dict[str, Any]:
         return {
