@@ -46,6 +46,12 @@ def test_a_file_is_replaced_and_no_other_file_remains(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
 
 
+def test_a_name_of_the_greatest_length_is_written(tmp_path: Path) -> None:
+    name = "n" * 255
+    write_atomic(ConfinedFolder(tmp_path), name, "text")
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
 def test_a_failed_write_leaves_only_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_atomic(ConfinedFolder(tmp_path), "a", "old")
 

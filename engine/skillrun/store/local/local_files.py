@@ -80,7 +80,7 @@ def _temporary_file(
     """
     data = encode(content)
     with folder.open_parent(name, create=True, mode=folder_mode(shared=shared)) as (parent, leaf):
-        temporary = f".{leaf}.{secrets.token_hex(4)}.tmp"
+        temporary = f".{leaf[:50]}.{secrets.token_hex(4)}.tmp"  # a name of 255 bytes has room for the ending
         mode = folder_mode(shared=shared) & 0o666
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode, dir_fd=parent)
         try:
