@@ -64,10 +64,10 @@ class Phrases:
         """Whether `words` is a phrase that leaves the question open, such as `TBD` or `?`. A phrase that names a
         choice, or that is followed by more text, is an answer."""
         phrase = normalize_phrase(words)
+        if phrase not in self.open:
+            return False
         start = re.compile(rf"{re.escape(phrase)}(?!\w)")
-        return phrase in self.open and not any(
-            start.match(normalize_phrase(to_one_line(choice))) for choice in choices_of(question)
-        )
+        return not any(start.match(normalize_phrase(to_one_line(choice))) for choice in choices_of(question))
 
 
 def _compile_phrases(phrases: Iterable[object]) -> re.Pattern[str]:

@@ -113,7 +113,7 @@ _SETTINGS: Final = (
     "tar.umask=0",
 )
 _QUIET: Final = {"GIT_TERMINAL_PROMPT": "0", "SSH_ASKPASS_REQUIRE": "never", "GCM_INTERACTIVE": "never", "LC_ALL": "C"}
-_ELSEWHERE: Final = frozenset(
+_REDIRECTING_VARIABLES: Final = frozenset(
     {"GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_NAMESPACE"}
 )
 
@@ -197,7 +197,7 @@ class _Objects:
 
     def __init__(self, git: str, folder: Path, protocols: Sequence[str]) -> None:
         self._git, self._folder = git, folder
-        kept = {name: value for name, value in os.environ.items() if name not in _ELSEWHERE}
+        kept = {name: value for name, value in os.environ.items() if name not in _REDIRECTING_VARIABLES}
         self._environ = {**kept, **_QUIET, "GIT_ALLOW_PROTOCOL": ":".join(protocols), "GIT_DIR": str(folder)}
 
     async def fetch(self, commit: Commit) -> None:
@@ -242,6 +242,7 @@ class _Objects:
         remaining_bytes, remaining_files = LARGEST, MAX_FILES
         with tarfile.open(packed, encoding="utf-8") as archive:
             for entry in archive:
+                await asyncio.sleep(0)  # other runs of this process continue, and the time limit holds
                 _check_entry(entry, commit)
                 if entry.isdir():  # also a submodule
                     continue
