@@ -85,9 +85,9 @@ def _find_claims(session: Session, state: State) -> Claims:
 
 def raise_undecided_error(session: Session, run: StoredRun, claims: Claims) -> NoReturn:
     """Raise SkillrunError, which lists the settings and the commands with which the user decides about them."""
-    typed = f"skillrun resume {run.command_argument(session.options.project)}"
-    other = f"or {CHANGE_INPUT_HINT}" if claims.paths else f"`{typed} --no-adopt` uses this project's settings"
-    raise SkillrunError(format_claims(claims), f"`{typed} --adopt` keeps these settings, {other}")
+    command = f"skillrun resume {run.command_argument(session.options.project)}"
+    other = f"or {CHANGE_INPUT_HINT}" if claims.paths else f"`{command} --no-adopt` uses this project's settings"
+    raise SkillrunError(format_claims(claims), f"`{command} --adopt` keeps these settings, {other}")
 
 
 def format_claims(claims: Claims) -> str:

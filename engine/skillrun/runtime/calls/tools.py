@@ -114,7 +114,7 @@ async def _run_tool(
     return text
 
 
-TOLD: Final = 4  # withheld names in the notice
+MAX_NAMES_SHOWN: Final = 4  # withheld names in the notice
 
 
 def member_tools(frame: Frame, seated: SeatedMember) -> tuple[ToolSpec, ...]:
@@ -237,7 +237,7 @@ def report_repository(run: Run, folder: str) -> None:
     with open_repository(run, folder) as repository:
         run.evaluation.reported.add(folder)
         names = [name for name in withheld_names(run) if not name.startswith("!")]
-        some = f"; {len(names)} patterns of secret file names: {', '.join(names[:TOLD])}, …" if names else ""
+        some = f"; {len(names)} patterns of secret file names: {', '.join(names[:MAX_NAMES_SHOWN])}, …" if names else ""
         place = one_line(os.path.realpath(repository.tree.path))
         run.emit(Notice(f"reads: {place} (withheld: .git; files that git ignores{some})"))
     if not has_outlines():
