@@ -227,6 +227,20 @@ def test_a_slow_or_too_large_fetch_is_stopped_with_its_processes(
     assert list((tmp_path / "projects/repositories").iterdir()) == []
 
 
+@pytest.mark.slow  # it waits for the time limit
+def test_a_commit_that_is_slow_to_unpack_is_stopped(
+    origin: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(20):
+        (origin / f"{number}.txt").write_text("text")
+    commit = commit_all(origin)
+    monkeypatch.setattr(fetching, "FETCH_TIMEOUT", 2.0)
+    monkeypatch.setattr("shutil.copyfileobj", lambda *_: time.sleep(0.5))
+    with pytest.raises(SkillrunError, match="could not be fetched within"):
+        fetch(tmp_path / "projects", commit)
+    assert list((tmp_path / "projects/repositories").iterdir()) == []
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="it needs setsid")
 def test_a_process_that_outlives_git_does_not_delay_the_fetch(
     origin: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
