@@ -1,5 +1,6 @@
 """Support for a project's CI: problems as SARIF and annotations, a pre-commit hook, a GitHub Action."""
 
+import json
 import os
 import re
 import subprocess
@@ -380,3 +381,22 @@ def test_ci_covers_each_python_version_and_system_with_minimal_permissions() -> 
     assert {"../bin/skillrun --version", "../bin/skillrun validate --strict"} <= set(commands)
     targets = {word for command in commands for word in command.split()[1:2] if command.startswith("make ")}
     assert all(f"\n{target}:" in (TOP / "Makefile").read_text() for target in targets)
+
+
+@pytest.mark.slow  # checks the whole library
+@pytest.mark.finding("FX14")
+def test_shipped_files_are_checked_on_request(project: Make, skillrun: Call) -> None:
+    folder = project()
+    (folder / "roles").mkdir()
+    (folder / "roles/host.md").write_text("---\nname: host\ndescription: Greets people.\n---\nYou greet people.\n")
+    (folder / "tests/plan").mkdir(parents=True)
+    case = "---\ninputs: {feature: Add a page}\nexpect: {phases: {nowhere: completed}}\n---\n"
+    (folder / "tests/plan/mine.md").write_text(case)
+    own, everything = (
+        json.loads(skillrun("validate", "--json", *flags).out)["files"] for flags in ((), ("--library",))
+    )
+    assert own < 40
+    assert everything > 100
+    done = skillrun("validate")
+    assert done.code == 1
+    assert "nowhere" in done.out  # the case is checked with the shipped workflow that it tests

@@ -5,9 +5,11 @@ Collects the problems of every file that the workflow uses. Works offline and ca
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
+from functools import cache
 from typing import Any, Final
 
 from skillrun import registry
@@ -25,6 +27,7 @@ from skillrun.definitions.parse import check_kind
 from skillrun.definitions.verbs import LOOKUP
 from skillrun.library.library import Library
 from skillrun.library.lookups import UNKNOWN, Lookups, Settings
+from skillrun.library.roots import package_library
 from skillrun.library.settings import check_engine_settings
 from skillrun.library.symbols import ScopeOwners, SymbolTable
 from skillrun.scoring.compaction import estimate_tokens
@@ -33,6 +36,7 @@ from skillrun.syntax.source import Span
 from skillrun.types.fields import Field
 from skillrun.types.types import ANY, TEXT, identifier, label_type, list_of, record
 
+USES_FILE: Final = "workflows/uses.json"  # tests/unit/checker/test_shipped_uses.py writes it
 SEVERITIES: Final[Mapping[str, Severity]] = {"error": "error", "warn": "warning"}
 
 
@@ -47,13 +51,34 @@ def check_workflow(library: Library, name: str, commands: Collection[str] = ()) 
     return program
 
 
-def check_library(library: Library, commands: Collection[str] = ()) -> list[Program]:
-    """Check every file on the search path, and return the programs of the workflows that can be read."""
+def check_library(library: Library, commands: Collection[str] = (), *, shipped: bool = True) -> list[Program]:
+    """Check every file on the search path, and return the programs of the workflows that can be read.
+
+    Without `shipped`, a shipped workflow is checked only if it uses a file that the project or the user replaces, and
+    other shipped files only if a checked workflow uses them.
+    """
     checker = Checker(library, commands)
-    programs = [checker.check_workflow(name) for name in library.names("workflows")]
-    checker.check_unused_files()
+    own = None if shipped else library.own_files()
+    names = [name for name in library.names("workflows") if own is None or uses_any(f"workflows/{name}.md", own)]
+    programs = [checker.check_workflow(name) for name in names]
+    checker.check_unused_files(own)
     checker.finish()
     return [program for program in programs if program is not None]
+
+
+def uses_any(workflow: str, files: Collection[str]) -> bool:
+    """Whether one of the files is the workflow at the path `workflow`, or one that the shipped workflow there uses."""
+    return workflow in files or not shipped_uses().get(workflow, frozenset()).isdisjoint(files)
+
+
+@cache
+def shipped_uses() -> Mapping[str, AbstractSet[str]]:
+    """Return the paths of the files that each shipped workflow uses, or would use if they existed.
+
+    The settings that all workflows use are left out (`models`, `sizes`, `skillrun`); every check reads them.
+    """
+    text = (package_library() / USES_FILE).read_text("utf-8")
+    return {path: frozenset(used) for path, used in json.loads(text).items()}
 
 
 class Checker:
@@ -108,16 +133,20 @@ class Checker:
             self._protocols[name, settings] = self._check_protocol(name, settings, (*callers, name))
         return self._protocols[name, settings]
 
-    def check_unused_files(self) -> None:
-        """Check all configs, roles and skills, including those that no workflow uses."""
-        for check, names in (
-            (self.lookups.config, self.library.names("config")),
-            (self.lookups.role, self.library.names("roles")),
-            (self.check_skill, self.library.skills()),
+    def check_unused_files(self, files: Collection[str] | None = None) -> None:
+        """Check all configs, roles and skills, including those that no workflow uses.
+
+        If `files` has paths below a root, only these files are checked.
+        """
+        for check, names, path in (
+            (self.lookups.config, self.library.names("config"), "config/{}.yaml"),
+            (self.lookups.role, self.library.names("roles"), "roles/{}.md"),
+            (self.check_skill, self.library.skills(), "skills/{}.md"),
         ):
             for name in names:
-                with suppress(ParsingStopped):
-                    check(name)
+                if files is None or not {path.format(name), f"skills/{name}/SKILL.md"}.isdisjoint(files):
+                    with suppress(ParsingStopped):
+                        check(name)
 
     def check_skill(self, name: str) -> None:
         """Check a file below `skills/`, even if no workflow uses it."""

@@ -20,7 +20,7 @@ from skillrun.cli.options import as_json, current_project
 from skillrun.cli.output import Output
 from skillrun.cli.registry import RESERVED_NAMES
 from skillrun.cli.trust import describe_setting
-from skillrun.library.roots import Root, enclosing_project
+from skillrun.library.roots import PROJECT, Root, enclosing_project
 from skillrun.syntax.codes import CODES
 from skillrun.syntax.diagnostics import Problem, UsageError, escape_line, render_problem
 from skillrun.version import __version__
@@ -34,7 +34,7 @@ FILES: Final = "workflows/*.md, skills/*/*.md, roles/*.md, config/*.yaml and tes
 
 
 @click.command(
-    help="Check all files of the project and the built-in library, without calling a model.\n\n"
+    help="Check all files of the project, without calling a model.\n\n"
     "PATH is a project, or a file or folder in a project. Only problems in PATH are shown."
 )
 @click.argument("path", type=click.Path(path_type=Path, exists=True), default=None, required=False)
@@ -46,8 +46,14 @@ FILES: Final = "workflows/*.md, skills/*/*.md, roles/*.md, config/*.yaml and tes
     default=None,
     help="Output format: text (default), json, sarif (SARIF 2.1.0) or github (GitHub Actions annotations).",
 )
+@click.option(
+    "--library",
+    "shipped",
+    is_flag=True,
+    help="Check the shipped files too. Otherwise only those are checked that use a file which the project replaces.",
+)
 @as_json
-def validate(path: Path | None, strict: bool, shape: Format | None, out: Output) -> int:
+def validate(path: Path | None, strict: bool, shape: Format | None, shipped: bool, out: Output) -> int:
     if out.json and shape not in (None, "json"):
         raise UsageError(f"`--json` and `--format {shape}` cannot be combined", "leave one of them out")
     shape = "json" if out.json else shape or "text"
@@ -57,7 +63,9 @@ def validate(path: Path | None, strict: bool, shape: Format | None, out: Output)
     project = project or (place if place.is_dir() else place.parent)
     part = place.relative_to(project).as_posix() if path is not None else "."
     library = open_library(project)
-    programs = check_library(library, RESERVED_NAMES)
+    is_shipped_library = library.roots[0].name != PROJECT  # in a checkout of skillrun
+    shipped = shipped or is_shipped_library or not library.project_files(".")
+    programs = check_library(library, RESERVED_NAMES, shipped=shipped)
     checks: list[tuple[list[str], list[Problem]]] = []  # the files that each check covers, and its problems
     for name in registry.names("checks"):
         check = registry.load("checks", name)

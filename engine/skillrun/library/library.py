@@ -165,6 +165,15 @@ class Library:
         names = [name for name, places in self._places.items() if any(root is self.roots[0] for root, _ in places)]
         return names if part == "." else [name for name in names if name == part or name.startswith(f"{part}/")]
 
+    def own_files(self) -> set[str]:
+        """Return the paths of the library files in the project and in the user's folder."""
+        shipped = self.roots[-1]
+        return {path for path, places in self._places.items() if any(root is not shipped for root, _ in places)}
+
+    def looked_up_files(self) -> set[str]:
+        """Return the paths that were looked up below the roots, also those that no root has."""
+        return set(self._looked_up)
+
     def names(self, folder: str) -> list[str]:
         """Return the sorted names of the files in a folder of all roots."""
         self._listed[folder] = self._names.get(folder, [])

@@ -10,6 +10,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
+from skillrun.checker.checker import check_workflow
 from skillrun.checker.program import Program
 from skillrun.extensions.testing.cases import ROUND_PREFIX, Case, CaseFile, CaseReader, case_files, read_named_file
 from skillrun.extensions.testing.differences import MAX_PROMPTS_BYTES, RecordedPrompt, load_prompts
@@ -151,8 +152,12 @@ def check_cases(project: Path, library: Library, programs: Sequence[Program]) ->
     If the library has errors, the names in cases are not checked.
     """
     files = list(case_files(project))
-    by_name = {} if library.problems.has_errors else {program.workflow.name: program for program in programs}
+    by_name: dict[str, Program | None] = {program.workflow.name: program for program in programs}
     workflows = library.names("workflows")
+    if library.problems.has_errors:
+        by_name = dict.fromkeys(workflows)
+    for name in {file.workflow for file in files}.intersection(workflows) - by_name.keys():
+        by_name[name] = check_workflow(library.fork(), name)  # a shipped workflow that the project does not change
     checked = (case_problems(file, workflows, by_name.get(file.workflow), project) for file in files)
     return [file.label for file in files], chain.from_iterable(checked)
 
