@@ -29,6 +29,7 @@ FINDINGS = {
     "FL20": ("models-unknown-provider", "input-default-unknown-member"),
     "FL3": ("data-without-output",),
     "FL8": ("workshop",),
+    "FT15": ("unordered-read",),
     "FL9": (
         "at-most-a-computed-word", "comment-in-a-text", "file-written-over", "loop-that-asks-the-same",
         "matches-of-a-record", "member-outside-a-prompt-of-its-step", "never-equal-input", "range-in-the-description",

@@ -131,12 +131,17 @@ def warn_about_unchanging_rounds(workflow: Workflow, parts: Mapping[str, RoundPa
 
 
 def nested_steps(question_steps: Iterable[QuestionStep | NestedCall]) -> Iterator[Step]:
-    """Yield the steps of all protocols that are called directly or by another protocol."""
+    """Yield the steps of all protocols and workflows that are called directly or by another one."""
     for nested in question_steps:
         for callee in nested.callees if isinstance(nested, NestedCall) else ():
+            files = [callee.protocol] if isinstance(callee, CheckedProtocol) else callee.phases.values()
+            for file in files:
+                yield from file.walk()
             if isinstance(callee, CheckedProtocol):
-                yield from callee.protocol.walk()
                 yield from nested_steps(callee.question_steps)
+            else:
+                for steps in callee.question_steps.values():
+                    yield from nested_steps(steps)
 
 
 def _goto_steps(steps: Iterable[Step]) -> Iterator[Step]:

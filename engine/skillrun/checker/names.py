@@ -45,6 +45,11 @@ RECORDS: Final = {
     ),
 }
 """The records in a summary that later phases use."""
+_ACCUMULATED: Final = {
+    kind: list_of(type_.item._replace(fields={**type_.item.fields, "phase": _MAYBE}))
+    for kind, type_ in RECORDS.items()
+    if type_.item is not None
+}
 PHASE_RECORD: Final = record({"summary": TEXT, **RECORDS})
 """The part of a phase's summary that a model writes."""
 
@@ -110,7 +115,7 @@ SYSTEM_TEMPLATES: Final[Mapping[str, Mapping[str, Type]]] = {
         "sections": TEXT,
         "more_sections": NUMBER,
     },
-    "on-record": RECORDS,
+    "on-record": _ACCUMULATED,
     "context-pack": {
         "references": list_of(TEXT),
         "references_dropped": list_of(TEXT),

@@ -9,8 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from itertools import combinations, permutations
+from posixpath import normpath, splitext
 from typing import Final
+
+from jinja2 import nodes
 
 from skillrun.definitions.definitions import Step, Workflow
 from skillrun.definitions.verbs import RECORD_KEYS
@@ -28,20 +32,22 @@ RecordReads = Mapping[str, AbstractSet[str]]
 class PhaseEffects:
     """The variables that a phase sets, the names that it reads and the artifacts that it writes.
 
-    `certain_writes` are the artifacts that the phase always writes.
+    `certain_writes` are the artifacts that the phase always writes. `steps` are all of its steps, and those of the
+    protocols and workflows that it calls.
     """
 
     sets: Mapping[str, Value]
     reads: frozenset[str]
     writes: Mapping[str, Step]
     certain_writes: frozenset[str]
+    steps: tuple[Step, ...] = ()
 
 
 def check_parallel(workflow: Workflow, effects: Mapping[str, PhaseEffects], problems: Problems) -> None:
     """Report conflicts between two phases that may run in any order.
 
-    Two phases conflict if both set the same variable, one sets a variable that the other reads, or both write the same
-    file.
+    Two phases conflict if both set the same variable, one sets a variable that the other reads, both write the same
+    file, or one writes a file that the other reads. A part of a path that only a run knows may be any name.
     """
     state = {identifier(variable.name) for variable in workflow.state}
 
@@ -62,6 +68,47 @@ def check_parallel(workflow: Workflow, effects: Mapping[str, PhaseEffects], prob
                 if f"state.{name}" in effects[reader].reads:
                     what = f"`{setter}` sets `state.{name}`, which `{reader}` reads"
                     report(effects[setter].sets[name], setter, reader, what)
+        for writer, reader in permutations((first, second)):
+            own = effects[reader].writes
+            written = [path for path in _write_patterns(writer, effects[writer].steps) if path not in own]
+            for step, pattern in _read_patterns(effects[reader].steps):
+                for path in [path for path in written if _may_match(path, pattern)][:1]:
+                    report(step, writer, reader, f"`{reader}` reads `{path}`, which `{writer}` writes")
+
+
+def _write_patterns(phase: str, steps: Iterable[Step]) -> Iterator[str]:
+    """Yield the patterns of the files that a phase writes: its summary, artifacts and forms."""
+    yield f"summaries/{phase}.md"
+    for step in steps:
+        for value in (step.artifact, step.values.get("form")):
+            if pattern := _path_pattern(value):
+                yield pattern
+
+
+def _read_patterns(steps: Iterable[Step]) -> Iterator[tuple[Step, str]]:
+    """Yield each step that reads files of the run or waits for them, with the pattern of these files."""
+    for step in steps:
+        value = step.main if step.verb == "read" and "from" not in step.values else step.values.get("files")
+        if pattern := _path_pattern(value):
+            yield step, pattern
+
+
+def _path_pattern(value: Value | None) -> str:
+    """Return a path, with `*` for what only a run knows. "" if at most the folder or the suffix is known."""
+    if value is None or value.template is None:
+        return ""
+    if isinstance(value.literal, str):
+        return normpath(value.literal)
+    outputs = [part for node in value.template.tree.body for part in getattr(node, "nodes", [node])]
+    pattern = normpath("".join(part.data if isinstance(part, nodes.TemplateData) else "*" for part in outputs))
+    return pattern if splitext(pattern.rpartition("/")[2])[0].strip("*") else ""
+
+
+def _may_match(path: str, pattern: str) -> bool:
+    """Whether two patterns may name the same file. A `*` stands for no `/`."""
+    parts, others = path.split("/"), pattern.split("/")
+    pairs = zip(parts, others, strict=False)
+    return len(parts) == len(others) and all(fnmatchcase(*pair) or fnmatchcase(*pair[::-1]) for pair in pairs)
 
 
 def artifacts(

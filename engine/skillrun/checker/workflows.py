@@ -101,9 +101,8 @@ class WorkflowCheck:
         if not problems.has_errors and self.effects.keys() == workflow.phases.keys():
             parts = {}
             for name, effects in self.effects.items():
-                steps = (*self.steps(name), *nested_steps(self.question_steps[name]))
                 reads = effects.reads | self.transitive_reads[name] | self._preamble_reads
-                parts[name] = RoundPart(self.phases[name].steps, steps, reads)
+                parts[name] = RoundPart(self.phases[name].steps, effects.steps, reads)
             warn_about_unchanging_rounds(workflow, parts, problems)
         self.all_names_read |= self._names_read
 
@@ -232,7 +231,10 @@ class WorkflowCheck:
         self.transitive_reads[use.name] = scope.all_reads
         self.all_names_read |= scope.all_reads
         sets = {name: value for step in phase.walk() for name, value in step.assignments.items()}
-        self.effects[use.name] = PhaseEffects(sets, frozenset(scope.reads), writes, frozenset(writes.keys() & certain))
+        steps = (*self.steps(use.name), *nested_steps(self.question_steps[use.name]))
+        self.effects[use.name] = PhaseEffects(
+            sets, frozenset(scope.reads), writes, frozenset(writes.keys() & certain), steps
+        )
         self._names_read |= scope.reads
 
     def _visible_phases(self, phases: frozenset[str]) -> Type:

@@ -84,18 +84,20 @@ def accumulate(entries: Iterable[Mapping[str, Any]], budget: int) -> dict[str, l
 
     `entries` are the summaries of the phases, oldest first. A record replaces an earlier record of its kind with the
     same id. A question or risk is removed if the `resolves` of a decision in the same or a later summary names it.
+    Each record gets the field `phase`, the name in the summary that it comes from.
 
     Then records are dropped until the rest fits, lowest weight first. Among records of equal weight, the oldest is
     dropped first. The field `dropped` of the result lists them in this order, as mappings with `kind` and `record`.
     """
     current_records: dict[tuple[str, Any], tuple[str, Mapping[str, Any]]] = {}
     for age, entry in enumerate(entries):
+        origin = {"phase": entry["phase"]} if "phase" in entry else {}
         for kind in KINDS:
             for place, record in enumerate(_records(entry, kind)):
                 name = record.get("id")
                 key = (kind, name if isinstance(name, str) and name else (age, place))
                 current_records.pop(key, None)
-                current_records[key] = (kind, record)
+                current_records[key] = (kind, {**record, **origin})
         for decision in _records(entry, "key_decisions"):
             for question in _ids(decision.get("resolves")):
                 current_records.pop(("open_questions", question), None)

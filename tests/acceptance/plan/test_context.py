@@ -75,13 +75,14 @@ def test_every_prompt_has_the_request_verbatim(plan: Plans) -> None:
 
 @pytest.mark.slow
 @pytest.mark.row("P9")
+@pytest.mark.finding("FT16")
 def test_later_prompts_carry_decisions_questions_and_risks_of_earlier_phases(plan: Plans) -> None:
     run = plan("rapid", [RECORDED, ASKED])
     for prompt in run.prompts("plan/test-strategy/*"):
         record = context(prompt)
-        assert "CLA-1 (HIGH): Follow the system. Reason: It was asked for." in record
-        assert "CLA-Q1 (LOW): Who picks the grey? Candidates: design; sales" in record
-        assert "CLA-R1 (HIGH): Charts stay white. Mitigation: Try each chart." in record
+        assert "CLA-1 (HIGH): Follow the system. Reason: It was asked for. (from architecture)" in record
+        assert "CLA-Q1 (LOW): Who picks the grey? Candidates: design; sales (from architecture)" in record
+        assert "CLA-R1 (HIGH): Charts stay white. Mitigation: Try each chart. (from architecture)" in record
     assert "CLA-1" not in "".join(run.prompts("plan/clarify/*"))
 
 
@@ -91,7 +92,7 @@ def test_a_question_that_a_decision_resolves_is_no_longer_open(plan: Plans) -> N
     assert "RES-1" in context(run.prompt("plan/architecture/draft/*"))
     record = context(run.prompt("plan/test-strategy/draft/*"))
     assert "RES-1" not in record
-    assert "RES-2 (HIGH): Which charts are there?" in record
+    assert "RES-2 (HIGH): Which charts are there? (from clarify)" in record
 
 
 @pytest.mark.slow

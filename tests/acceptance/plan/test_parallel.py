@@ -82,6 +82,18 @@ def test_the_checker_rejects_assets_that_read_the_coverage(plan: Plans) -> None:
     assert not run.folder.exists()
 
 
+@pytest.mark.row("P7")
+@pytest.mark.finding("FT15")
+@pytest.mark.parametrize("path", ["coverage.md", "cover*.md", "summaries/coverage.md"])
+def test_the_checker_rejects_assets_that_read_a_file_of_the_coverage(plan: Plans, path: str) -> None:
+    assets = (SHIPPED / "skills" / "plan" / "assets.md").read_text(encoding="utf-8")
+    text = assets.replace("steps:\n", f'steps:\n  - {{id: gaps, read: "{path}"}}\n  - {{say: "{{{{ gaps.text }}}}"}}\n')
+    run = plan("advanced", files={"skills/plan/assets.md": text})
+    assert run.done.code == 1
+    assert "`assets` reads `" in run.done.err
+    assert "which `coverage` writes, and neither follows the other" in run.done.err
+
+
 @pytest.mark.slow
 @pytest.mark.row("P7")
 def test_when_one_fails_the_other_is_kept_and_the_failed_one_is_retried(plan: Plans) -> None:

@@ -193,7 +193,7 @@ def test_one_security_keyword_changes_nothing(plan: Plans) -> None:
 
 @pytest.mark.slow
 @pytest.mark.row("P6")
-@pytest.mark.finding("FP5")
+@pytest.mark.finding("FP5", "FT14")
 @pytest.mark.parametrize(
     ("request_", "strategy", "words"),
     [
@@ -202,16 +202,35 @@ def test_one_security_keyword_changes_nothing(plan: Plans) -> None:
             "red-team",
             "authentication, login, sso, mfa, password",
         ),
-        ("Let people log in", "perspectives", ""),
+        ("Let people log in, with the login of the shop", "perspectives", ""),
         ("Send a webhook for each deploy", "red-team", "webhook, deploy"),
+        ("Take payments under PCI", "red-team", "payments, pci"),
+        ("Encrypt exports with a crypto library", "red-team", "encrypt, crypto"),
+        ("Show hipaa notes without the ssn", "red-team", "hipaa, ssn"),
+        ("Copy staging to production", "red-team", "staging, production"),
+        ("Authenticate and reauthenticate: authentication", "perspectives", ""),
     ],
-    ids=["one group", "a keyword that is also a flag", "flags of the risk scan"],
-)
+    ids=[
+        "several groups", "forms of one keyword that is also a flag", "flags of the risk scan", "one group",
+        "one group of other words", "one group that is also a risk category", "one risk category", "forms",
+    ],
+)  # fmt: skip
 def test_distinct_keywords_and_risk_flags_are_counted(plan: Plans, request_: str, strategy: str, words: str) -> None:
     run = plan("advanced", request=request_, until="architecture")
     selected, reason = choice(run)
     assert selected == strategy
     assert set(reason.partition(": ")[2].split(", ")) == set(words.split(", "))
+
+
+@pytest.mark.slow
+@pytest.mark.row("P6")
+@pytest.mark.finding("FT14")
+@pytest.mark.parametrize("place", ["security_keywords", "risk_categories"])
+def test_each_pattern_of_a_project_group_is_a_keyword(plan: Plans, place: str) -> None:
+    config = {place: {"vault": [r"\bvaults?\b", r"\bkms\b"]}}
+    run = plan("advanced", config=config, request="Read the keys from the KMS, not the vault", until="architecture")
+    assert choice(run)[0] == "red-team"
+    assert sorted(run.summary("research")["outputs"]["security_keywords"]) == ["kms", "vault"]
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillrun.scoring.compaction import MARKER, accumulate, clip, estimate_tokens
+from skillrun.scoring.compaction import KINDS, MARKER, accumulate, clip, estimate_tokens
 
 # The largest count of cl100k_base, o200k_base and Claude's published tokenizer.
 TOKEN_COUNTS = [
@@ -92,6 +92,19 @@ def question(name: str) -> dict[str, Any]:
 def test_a_later_decision_replaces_an_earlier_one_with_the_same_id() -> None:
     got = accumulate([entry(key_decisions=[decision("D1", "old")]), entry(key_decisions=[decision("D1", "new")])], 500)
     assert [item["decision"] for item in got["key_decisions"]] == ["new"]
+
+
+@pytest.mark.row("P9")
+@pytest.mark.finding("FT16")
+def test_each_record_names_its_phase() -> None:
+    entries = [
+        entry(phase="clarify", key_decisions=[decision("D1")], open_questions=[question("Q1"), question("Q2")]),
+        entry(phase="architecture", key_decisions=[decision("D1", "no")], risks_identified=[{"id": "R1"}]),
+        entry(key_decisions=[decision("D2")]),
+    ]
+    got = accumulate(entries, 500)
+    phases = {record["id"]: record.get("phase") for kind in KINDS for record in got[kind]}
+    assert phases == {"D1": "architecture", "Q1": "clarify", "Q2": "clarify", "R1": "architecture", "D2": None}
 
 
 @pytest.mark.row("P9")
