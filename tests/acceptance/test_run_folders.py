@@ -396,9 +396,7 @@ def test_resume_with_share_shares_all_files_of_a_private_run(run: Path, skillrun
     (run / "notes.md").unlink()
     inside = modes(run / ".run")
     shutil.rmtree(run / ".run")
-    umask = os.umask(0o022)
-    os.umask(umask)
-    assert (inside, modes(run)) == (({0o700}, {0o600}), ({0o755 & ~umask}, {0o644 & ~umask}))
+    assert (inside, modes(run)) == (({0o700}, {0o600}), ({0o755}, {0o644}))
 
 
 @pytest.mark.row("Z5")
@@ -664,7 +662,7 @@ def test_a_run_is_private_with_every_umask(project: Make, skillrun: Call, umask:
 
 
 @pytest.mark.row("Z5")
-@pytest.mark.finding("FZ17")
+@pytest.mark.finding("FZ17", "FT8")
 @pytest.mark.parametrize("source", ["flag", "own config", "config of the project"])
 def test_a_run_is_shared_by_the_flag_or_the_users_own_config(
     project: Make, home: Path, skillrun: Call, source: str
@@ -674,16 +672,16 @@ def test_a_run_is_shared_by_the_flag_or_the_users_own_config(
         root = folder if source == "config of the project" else home / ".config" / "skillrun"
         (root / "config").mkdir(parents=True, exist_ok=True)
         (root / "config" / "skillrun.yaml").write_text("share: true\n")
-    before = os.umask(0o027)
+    before = os.umask(0o077)
     try:
         assert skillrun("greeting", "Ada", *SCRIPTED, *(["--share"] if source == "flag" else [])).code == 0
     finally:
         os.umask(before)
     run = folder / "runs" / "ada"
     shared = source != "config of the project"
-    assert stat.S_IMODE(run.stat().st_mode) == (0o750 if shared else 0o700)
-    assert stat.S_IMODE((run / "greeting.md").stat().st_mode) == (0o640 if shared else 0o600)
-    assert stat.S_IMODE((run / "summaries" / "draft.md").stat().st_mode) == (0o640 if shared else 0o600)
+    assert stat.S_IMODE(run.stat().st_mode) == (0o755 if shared else 0o700)
+    assert stat.S_IMODE((run / "greeting.md").stat().st_mode) == (0o644 if shared else 0o600)
+    assert stat.S_IMODE((run / "summaries" / "draft.md").stat().st_mode) == (0o644 if shared else 0o600)
     assert modes(run / ".run") == ({0o700}, {0o600})
 
 

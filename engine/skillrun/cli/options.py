@@ -169,9 +169,7 @@ script = click.option(
 model = click.option(
     "--model", default="", metavar="NAME", envvar="SKILLRUN_MODEL", help="Use this model for every call."
 )
-share = click.option(
-    "--share", is_flag=True, help="Let other users read the run's files, within the limits of your umask."
-)
+share = click.option("--share", is_flag=True, help="Let other users read the run's files, whatever your umask is.")
 version = click.option(
     "--version",
     type=click.IntRange(min=1),
@@ -234,11 +232,20 @@ def store_url() -> str:
 
 
 def locate_run(run: str, runs: Path) -> tuple[Store, str]:
-    """Return the store that contains a run, and the run's name in it. `run` is a slug, or the path of a folder."""
+    """Return the store that contains a run, and the run's name in it. `run` is a slug, or the path of a folder.
+
+    Raises UsageError if a path begins in the runs folder and leads out of it, with `..` or a link.
+    """
     from skillrun.store.local.local_store import LocalStore
 
+    if os.sep not in run:
+        return select_store(runs), run
     folder = run_folder_path(run, runs)
-    return (LocalStore(folder.parent), folder.name) if os.sep in run else (select_store(runs), run)
+    outside = folder.parent.resolve()
+    if runs.absolute() in folder.parents and not outside.is_relative_to(runs.resolve()):
+        hint = f"type the path itself: {outside / folder.name}"
+        raise UsageError(f"`{run}` leads out of the runs folder `{runs}`", hint)
+    return LocalStore(folder.parent), folder.name
 
 
 def run_folder_path(run: str, runs: Path) -> Path:

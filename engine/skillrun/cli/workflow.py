@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
@@ -130,6 +131,9 @@ def _resume_run(name: str, run: str, values: Mapping[str, Any]) -> int:
     if rejected:
         hint = f"leave out `{rejected[0]}`, or leave out `--resume` to start a new run"
         raise UsageError(f"`{run}` cannot be resumed with `{rejected[0]}`, which applies only to new runs", hint)
+    if os.sep in run:
+        message = f"`{run}` is a path, and `--resume` takes the name of a run in the runs folder"
+        raise UsageError(message, f"`skillrun runs` lists the names; `skillrun resume {run}` takes a path")
     return resume_run(run, {**values, "yes": False, "preview": False, "from_start": False, "adopt": None}, name)
 
 

@@ -44,6 +44,7 @@ class Answer(TypedDict, total=False):
     confidence: str
     comment: str
     ended: bool
+    shown: bool
 
 
 class QuestionRecord(Question, Answer, total=False):
@@ -54,6 +55,8 @@ GENERATED_NOTE: Final = "may contain generated text"
 """The note on a question whose text does not come from the workflow. A model may have written such a text."""
 ENDED: Final[Answer] = {"ended": True}
 """Stored instead of an answer if the user ended the list at this question."""
+UNSEEN: Final[Answer] = {"ended": True, "shown": False}
+"""Stored instead of an answer if the user ended the list before this question was shown."""
 PERSON, PREPARED, DEFAULT = "person", "prepared", "default"
 """The values of `answered_by` in an answer's record. `person` is used only for answers that a user gave."""
 

@@ -17,6 +17,7 @@ from shlex import quote
 from skillrun.questions.answers import (
     ENDED,
     GENERATED_NOTE,
+    UNSEEN,
     Answer,
     Question,
     default_answer,
@@ -99,7 +100,7 @@ class InteractiveResponder:
 
     def _preset_answers(self, question_set: QuestionSet) -> list[Answer | None]:
         """Return the prepared answer to each question or, if the run is unattended, the default. None if the question
-        needs a user. If an answer ends the list, the remaining questions get ENDED."""
+        needs a user. If an answer ends the list, its question gets ENDED, and the remaining questions get UNSEEN."""
         records: list[Answer | None] = []
         for question in question_set.questions:
             words: dict[str, object] = {question_set.enough: ENDED} if question_set.enough else {}
@@ -110,7 +111,7 @@ class InteractiveResponder:
                 record = default_answer(question)
             answer = record.get("answer") if record is not None else None
             if ENDED in (answer if isinstance(answer, list) else [answer]):
-                return [*records, *([ENDED] * (len(question_set.questions) - len(records)))]
+                return [*records, ENDED, *([UNSEEN] * (len(question_set.questions) - len(records) - 1))]
             records.append(record)
         return records
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from skillrun.questions.answers import (
     ENDED,
+    UNSEEN,
     Answer,
     Question,
     accepts_free_text,
@@ -145,7 +146,8 @@ class Terminal:
 
         `unfinished`: the earlier answers. The first question without an earlier answer is asked first. `save_progress`
         receives the progress to save. `may_skip`: each question may be left open. `enough`: the label of the key that
-        ends the list. If the user presses this key, each remaining question gets ENDED.
+        ends the list. If the user presses this key, the current question gets ENDED, and each question that was
+        never shown gets UNSEEN.
         """
         if not isinstance(questions, Mapping):
             questions = {str(number): question for number, question in enumerate(questions)}
@@ -153,10 +155,11 @@ class Terminal:
         answers = {name: answer for name, answer in unfinished.get("given", {}).items() if name in questions}
         confidences, drafts = dict(unfinished.get("sure", {})), dict(unfinished.get("typed", {}))
         number = next((number for number, name in enumerate(names) if name not in answers), len(names) - 1)
-        ended = False
+        shown, ended = set(answers), False
         with self.prompt_context():
             while number < len(names):
                 name, question = names[number], questions[names[number]]
+                shown.add(name)
                 progress = f"{number + 1} of {len(names)}" if len(names) > 1 else ""
                 self._print_header(question, phase, progress, "Shift-Tab goes back" if number else "", enough)
                 typing = InputState(
@@ -190,6 +193,8 @@ class Terminal:
         records: list[Answer] = [
             build_answer(answers[name], confidence=confidences.get(name, ""))
             if name in answers
+            else UNSEEN
+            if name not in shown
             else ENDED
             if at >= number
             else {}

@@ -231,10 +231,10 @@ class ConfinedFolder:
                 os.fchmod(opened.descriptor, before | mode)
 
     @contextmanager
-    def open_parent(self, name: str, *, create: bool = False, mode: int = 0o777) -> Iterator[tuple[int, str]]:
+    def open_parent(self, name: str, *, create: bool = False, mode: int | None = None) -> Iterator[tuple[int, str]]:
         """Yield the descriptor of a name's parent folder, and the last part of the name. The caller can use them to
         write, rename or remove the file. A symbolic link in the last part is not followed. With `create`, missing
-        parent folders are created with `mode`."""
+        parent folders are created as `make_folder` does."""
         if name.startswith("/"):
             raise PathRefused.outside(name, "It is absolute; make it relative to the folder.")
         folder, _, leaf = _check_name(name).rpartition("/")
@@ -254,15 +254,18 @@ class ConfinedFolder:
         if error.errno is not None and not (isinstance(error.filename, str) and Path(error.filename).is_absolute()):
             error.filename = str(self.path / name)
 
-    def make_folder(self, name: str, mode: int = 0o777) -> None:
-        """Create a folder and its missing parents."""
+    def make_folder(self, name: str, mode: int | None = None) -> None:
+        """Create a folder and its missing parents, with exactly `mode` or, without it, as the umask allows."""
         done = ""
         for part in _check_name(name).split("/"):
             done = f"{done}/{part}" if done else part
             if part in ("", ".", "..") or self.is_folder(done):
                 continue
             with self.open_parent(done) as (folder, leaf), suppress(FileExistsError):
-                os.mkdir(leaf, mode, dir_fd=folder)
+                os.mkdir(leaf, 0o777 if mode is None else mode, dir_fd=folder)
+                if mode is not None:
+                    with suppress(PermissionError):  # network file systems without modes
+                        self.add_mode(done, mode)
 
     def open_descriptor(self, name: str = ".") -> int:
         """Return a new descriptor of a folder; the caller closes it."""

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar, cast
 
-from skillrun.questions.answers import ENDED, PERSON, PREPARED, Answer, Question, validate_answer
+from skillrun.questions.answers import ENDED, PERSON, PREPARED, UNSEEN, Answer, Question, validate_answer
 from skillrun.repository.paths import PathRefused
 from skillrun.store.artifacts import INBOX
 from skillrun.store.files import Files, sha256_of
@@ -106,7 +106,7 @@ def _validate_answers(body: Any, where: str, questions: Sequence[Question]) -> I
         raise ValueError("the file answers other questions")
     for question, given in zip(questions, body["answers"], strict=True):
         if given.get("ended") is True:
-            yield ENDED
+            yield UNSEEN if given.get("shown") is False else ENDED
             continue
         answer = {name: given[name] for name in KEYS if name in given}
         if answer.get("answered_by", PERSON) not in (PERSON, PREPARED):

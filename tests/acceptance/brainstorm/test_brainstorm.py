@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from typing import Any
 
 import jsonschema
@@ -20,6 +21,7 @@ from tests.acceptance.brainstorm.conftest import (
     UX,
     WHERE,
     WHO,
+    Rule,
     Scene,
     inquisitor,
     question,
@@ -168,7 +170,9 @@ def test_a_round_has_at_most_eight_distinct_questions(scene: Scene) -> None:
     assert [text for number, _, text, _ in scene.pairs() if number == 2] == [NEXT]
     unused = scene.prompts("*/own/*")[0].partition("# Questions that others had and that were not put")[2]
     asked_texts = [text for number, _, text, _ in scene.pairs() if number == 1]
-    assert unused.count("text: ") == 1, unused
+    assert unused.count("text: ") == 3, unused
+    left_out = next(line for line in scene.done.out.splitlines() if "Round 1 leaves out 3 questions" in line)
+    assert not [text for text in asked_texts if text in left_out]
     assert not [text for text in asked_texts if text in unused.partition("# Current task")[0]]
 
 
@@ -218,3 +222,91 @@ def test_resume_is_an_option_of_the_command(scene: Scene) -> None:
         done = scene.call(*words)
         assert (done.code, message in done.err) == (2, True), done.err
     assert "tools is completed" in scene.call("brainstorm", "--resume", "tools").out
+
+
+@pytest.mark.row("B12")
+@pytest.mark.finding("FT9")
+def test_a_run_outside_the_runs_folder_is_not_resumed_by_name_or_through_it(scene: Scene) -> None:
+    rules = [{"address": "*/story/*", "fail": "overloaded"}, *ASKING]
+    assert scene.brainstorm(rules=rules, questions=FOUR, more="summarise").code == 1
+    away = scene.project.parent / "outside"
+    shutil.copytree(scene.project / "runs", away)
+    (scene.project / "runs" / "link").symlink_to(away)
+    before = {path: path.stat().st_mtime_ns for path in away.rglob("*")}
+    expected = {
+        ("brainstorm", "--resume", "../outside/tools"): "`--resume` takes the name of a run",
+        ("brainstorm", "--resume", str(away / "tools")): "`--resume` takes the name of a run",
+        ("brainstorm", "--resume", "runs/link/tools"): "`--resume` takes the name of a run",
+        ("brainstorm", "--resume", "link"): "is a symbolic link",
+        ("brainstorm", "--resume", ".."): "is not a valid name",
+        ("resume", "runs/link/tools"): "leads out of the runs folder",
+        ("resume", "runs/../../outside/tools"): "leads out of the runs folder",
+        ("answers", "./runs/link/tools"): "leads out of the runs folder",
+        ("brainstorm", "x", "--name", "../outside/new"): "is not a valid name",
+        ("brainstorm", "x", "--name", "link"): "leads through a symbolic link",
+    }
+    for words, message in expected.items():
+        done = scene.call(*words, *(() if words[0] == "answers" else ("--script", "replies.yaml")))
+        assert (done.code in (1, 2), message in done.err) == (True, True), (words, done.err)
+    assert {path: path.stat().st_mtime_ns for path in away.rglob("*")} == before
+
+
+@pytest.mark.row("B6")
+@pytest.mark.finding("FT7")
+def test_a_weighty_question_at_any_place_is_asked_first(scene: Scene) -> None:
+    names = ["ladder", "saw", "drill", "hammer", "wrench", "chisel", "plane", "spade", "rake", "axe", "file", "vice"]
+    slight = [question(f"{one} {one}s {one}ing?", 5) for one in [*names, *(f"old{one}" for one in names)]]
+    rules = [inquisitor(UX, *slight, question(PAYS, 1)), inquisitor(TECHNICAL), inquisitor(EDGES, question(TWICE, 3))]
+    own = [*slight[:9], question(NEXT, 1)]
+    rules += [{"address": "*/own/*", "data": {"questions": [{**one, "angle": "people"} for one in own]}}, STORY]
+    done = scene.brainstorm(rules=rules, questions=[str(n) for n in range(16)], more="keep grilling")
+    assert [text for number, _, text, _ in scene.pairs() if number == 1][:3] == [PAYS, TWICE, slight[0]["text"]]
+    assert next(text for number, _, text, _ in scene.pairs() if number == 2) == NEXT
+    assert "Round 1 leaves out 18 questions, those of the lowest priority: " in done.out
+    assert not [one for one in scene.front("summaries/questioning.md")["quality_warnings"] if "invalid" in one]
+
+
+@pytest.mark.row("B3", "B4")
+@pytest.mark.finding("FT6")
+@pytest.mark.parametrize(
+    ("reply", "status"),
+    [
+        *(({"fail": kind}, "timeout") for kind in ("overloaded", "rate_limit", "auth", "not_found", "connection")),
+        *(({"fail": kind}, "timeout") for kind in ("invalid_request", "too_long", "other", "timeout")),
+        ({"text": ""}, "empty"),
+        ({"text": " \n\t\n"}, "empty"),
+        ({"data": {"questions": []}}, "empty"),
+        ({"text": "", "stop": "refusal"}, "empty"),
+        ({"text": "", "stop": "length"}, "empty"),
+        ({"text": "I do not ask.", "stop": "refusal"}, "parse_error"),
+        ({"text": "What does it", "stop": "length"}, "parse_error"),
+        ({"text": "Who pays?", "stop": "other"}, "parse_error"),
+        ({"text": "Who pays?"}, "parse_error"),
+    ],
+)
+def test_every_failure_of_an_inquisitor_has_one_of_four_statuses(scene: Scene, reply: Rule, status: str) -> None:
+    rules = [{"address": f"*/inquisitors/{TECHNICAL}/*", **reply}, *ASKING]
+    scene.brainstorm("--rounds", "1", "--agents", "2", rules=rules, questions="Yes")
+    assert [
+        (one["angle"], one["status"]) for one in scene.front("summaries/questioning.md")["flags"]["inquisitors"]
+    ] == [
+        ("ux", "success"),
+        ("technical", status),
+    ]
+
+
+@pytest.mark.row("B9")
+@pytest.mark.finding("FT8")
+def test_questions_that_were_never_shown_have_no_time(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    scene.brainstorm(questions=["It depends", "summarise now"])
+    assert [("asked_at" in one) for one in scene.context()["qa_pairs"]] == [True, True, False, False]
+    (scene.project / "replies.yaml").write_text(json.dumps([*ASKING]))
+    for keys, shown in (
+        (ENOUGH, [True, False, False, False]),
+        ("a" + ENTER + "b" + ENOUGH, [True, True, False, False]),
+        ("a" + ENTER + "b" + ENTER + BACK + BACK + ENOUGH, [True, True, True, False]),
+    ):
+        with scene.type_keys(keys, monkeypatch):
+            scene.name = f"run-{len(keys)}"
+            assert scene.call("brainstorm", TOPIC, "--name", scene.name, "--script", "replies.yaml").code == 0
+        assert [("asked_at" in one) for one in scene.context()["qa_pairs"]] == shown

@@ -26,8 +26,8 @@ write_atomic(ConfinedFolder(Path(sys.argv[1])), "a.md", "new")
 @pytest.mark.parametrize("umask", [0o000, 0o022, 0o027, 0o077])
 @pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.row("B9", "Z5")
-@pytest.mark.finding("FZ17")
-def test_files_and_folders_are_private_or_follow_the_umask_if_shared(tmp_path: Path, umask: int, shared: bool) -> None:
+@pytest.mark.finding("FZ17", "FT8")
+def test_files_and_folders_are_private_or_readable_whatever_the_umask(tmp_path: Path, umask: int, shared: bool) -> None:
     before = os.umask(umask)
     try:
         write_atomic(ConfinedFolder(tmp_path), "sub/a.md", "line\nünïcode\n", shared=shared)
@@ -35,8 +35,8 @@ def test_files_and_folders_are_private_or_follow_the_umask_if_shared(tmp_path: P
         os.umask(before)
     file = tmp_path / "sub" / "a.md"
     assert file.read_bytes() == "line\nünïcode\n".encode()
-    assert file.stat().st_mode & 0o777 == (0o644 & ~umask if shared else 0o600)
-    assert file.parent.stat().st_mode & 0o777 == (0o755 & ~umask if shared else 0o700)
+    assert file.stat().st_mode & 0o777 == (0o644 if shared else 0o600)
+    assert file.parent.stat().st_mode & 0o777 == (0o755 if shared else 0o700)
 
 
 def test_a_file_is_replaced_and_no_other_file_remains(tmp_path: Path) -> None:

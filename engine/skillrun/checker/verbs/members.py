@@ -179,6 +179,7 @@ def _ask_type(step: Step, main: Type, value_types: Types, choices: Type) -> Type
     if choices.values and "other" not in value_types:
         answer = answer._replace(values=choices.values, tunable=choices.tunable)
     answered = {**QUESTION.fields, **item.fields, **ANSWER, "answer": answer.maybe()}
+    answered |= {"asked_at": TEXT.maybe()} if "enough" in value_types else {}
     first = answer if is_always_answered(step, main) else answer.maybe()
     fields = {"answers": list_of(record(answered, "the answer")), "answer": first, "notes": TEXT.maybe()}
     fields |= {"enough": BOOLEAN.maybe()} if "enough" in value_types else {}

@@ -80,7 +80,7 @@ def build_question_record(
     A phrase such as "not sure" selects the default. Without a default, the question stays open, or, if `is_required`,
     the phrase itself is the answer.
     """
-    record = with_fields(question, asked_at=utc_timestamp())
+    record = question if given.get("shown") is False else with_fields(question, asked_at=utc_timestamp())
     if not (is_required and needs_answer(question)):
         given = _drop_undecided_words(question, given, phrases)
     who = given.get("answered_by", PERSON) if given.get("answer") not in (None, "", []) else None

@@ -107,12 +107,12 @@ async def converse(
                 messages = [*history, fix]
                 continue
             no_room = f"; the window of {request.model} has no room for another request"
+        if not reply.text.strip():
+            return answer("empty", text="", reason=f"the reply is empty{no_room}")
         if errors:
             reason = "; ".join(map(str, errors[:3]))
             reason = f"the reply does not match the schema: {reason}; it begins {quote_value(reply.text)}{no_room}"
             return answer("parse_error", reason=reason)
-        if not reply.text.strip():
-            return answer("empty", text="", reason="the reply is empty")
         return answer("success", data=value, dropped=dropped, messages=history)
     raise AssertionError("the loop has no end")
 

@@ -20,7 +20,7 @@ from skillrun.repository.paths import PathRefused
 from skillrun.store.files import LARGEST, check_run_exists, encode, walk_folders
 from skillrun.store.kill_points import kill_point
 
-SHARED: Final = 0o755  # mode of a shared folder, before the umask is applied
+SHARED: Final = 0o755  # mode of a shared folder
 _LEFTOVER = re.compile(r"\..+\.[0-9a-f]{8}\.tmp", re.DOTALL)
 
 
@@ -30,7 +30,7 @@ def open_tree(folder: ConfinedFolder | Path) -> ConfinedFolder:
 
 
 def folder_mode(*, shared: bool) -> int:
-    """Return the mode of a new folder: private to its owner or, with `shared`, as the umask allows."""
+    """Return the mode of a new folder: private to its owner or, with `shared`, readable for all users."""
     return SHARED if shared else PRIVATE_MODE
 
 
@@ -44,7 +44,8 @@ def write_atomic(
 ) -> None:
     """Replace or create a file below `folder`. The content has reached the disk when this function returns.
 
-    The file and new parent folders are private to their owner or, with `shared`, readable as the umask allows.
+    The file and new parent folders are private to their owner or, with `shared`, readable for all users. The umask has
+    no influence.
     `precondition` is called just before the change. If it raises FileChanged, the file stays unchanged.
     """
     with _temporary_file(folder, name, content, shared=shared) as (parent, temporary, leaf):
@@ -85,6 +86,9 @@ def _temporary_file(
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode, dir_fd=parent)
         try:
             with os.fdopen(descriptor, "wb") as file:
+                if shared:
+                    with contextlib.suppress(PermissionError):  # network file systems without modes
+                        os.fchmod(descriptor, mode)
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
@@ -97,16 +101,14 @@ def _temporary_file(
 
 def apply_shared_modes(folder: ConfinedFolder) -> None:
     """Add the modes of a shared run to all files and folders of a run, except `.run`."""
-    umask = os.umask(0o077)
-    os.umask(umask)
     for name in walk_folders(folder):
         if name == ".run" or name.startswith(".run/"):
             continue
-        folder.add_mode(name, SHARED & ~umask)
+        folder.add_mode(name, SHARED)
         for leaf, kind in folder.entries(name):
             if kind == "file":
                 with contextlib.suppress(PathRefused, FileNotFoundError):
-                    folder.add_mode(leaf if name == "." else f"{name}/{leaf}", SHARED & 0o666 & ~umask)
+                    folder.add_mode(leaf if name == "." else f"{name}/{leaf}", SHARED & 0o666)
 
 
 def remove_leftovers(folder: ConfinedFolder, name: str = ".") -> list[str]:
@@ -122,7 +124,7 @@ def remove_leftovers(folder: ConfinedFolder, name: str = ".") -> list[str]:
 
 
 class LocalFiles:
-    """The `Files` of a run on disk. With `shared`, new files are readable as the umask allows."""
+    """The `Files` of a run on disk. With `shared`, new files are readable for all users."""
 
     def __init__(self, tree: ConfinedFolder, *, shared: bool = False) -> None:
         self._tree, self._shared = tree, shared

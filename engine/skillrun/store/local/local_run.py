@@ -192,7 +192,7 @@ class LocalRun(StoredRun):
         ]
 
     def apply_permissions(self, *, shared: bool) -> None:
-        """Make the folder private to its owner or, with `shared`, readable as the umask allows."""
+        """Make the folder private to its owner or, with `shared`, readable for all users."""
         with suppress(PermissionError):  # network file systems without modes
             if shared:  # the folder may have been private
                 apply_shared_modes(self._tree)
