@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
@@ -37,6 +38,7 @@ class Model:
             9 if "short" in second else 4,
         )
         self.fail_from = 10**9
+        self.end_of_welcome = ""
         self.pairs: list[str] = []
         self.prompts: list[str] = []
         self._numbers = count(1)
@@ -61,7 +63,7 @@ class Model:
             summary = {"summary": "Keys.", "key_decisions": [], "open_questions": [], "risks_identified": []}
             return openai.completion(json.dumps(summary))
         kind = "short" if "a short welcome" in text else "long"
-        return openai.completion(f"Welcome, a {kind} one, number {len(self.prompts)}.")
+        return openai.completion(f"Welcome, a {kind} one, number {len(self.prompts)}.{self.end_of_welcome}")
 
 
 @pytest.fixture
@@ -206,6 +208,16 @@ def test_an_interrupted_comparison_continues(wire: Wire, skillrun: Call, model: 
     done = compare(skillrun, "--judge", "judge-pair", "--samples", "1")
     assert len(model.prompts) == 4
     assert f"; {answered} more already recorded" in done.out
+
+
+@pytest.mark.slow
+@pytest.mark.finding("FX1")
+def test_results_that_exceed_the_window_of_the_judge_are_a_warning(wire: Wire, skillrun: Call, model: Model) -> None:
+    edit("window: 32000", "window: 6000, max_output: 500", "config/models.yaml")
+    model.end_of_welcome = "\n" + "worker ended status=0\n" * 2000
+    done = compare(skillrun, "--judge", "judge-pair", "--samples", "1")
+    assert re.search(r"warning: the prompt of `\w+` exceeds the window; omitted: .*result: about ", done.err), done
+    assert all("worker ended" in pair for pair in model.pairs)
 
 
 @pytest.mark.slow

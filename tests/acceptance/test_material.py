@@ -28,7 +28,9 @@ class Project:
     def __init__(self, folder: Path, skillrun: Call) -> None:
         self.folder, self.skillrun = folder, skillrun
 
-    def run(self, steps: str, *, code: int = 0, window: int = 8000, request: str = "it", **flags: str) -> Done:
+    def run(
+        self, steps: str, *, code: int = 0, window: int = 8000, request: str = "it", quiet: bool = False, **flags: str
+    ) -> Done:
         sections = "".join(f"## {step}\nDo {step}.\n" for step in re.findall(r"id: (\w+), agent:", steps))
         models = f"models: {{'scripted:default': {{window: {window}, max_output: 1000}}}}\n"
         texts = {
@@ -42,7 +44,7 @@ class Project:
             path.write_text(text, encoding="utf-8")
         arguments = [word for name, value in flags.items() for word in (f"--{name}", value)]
         options = ("--model", "scripted:default", "--unattended", "--name", "run")
-        done = self.skillrun("w", request, *options, *arguments)
+        done = self.skillrun("w", request, *options, *(["--quiet"] * quiet), *arguments)
         assert done.code == code, done
         return done
 
@@ -130,6 +132,24 @@ def test_long_material_is_shortened_with_a_note_or_sent_in_full(workflow: Projec
         )
         assert "the prompt of `talk` exceeds the window; omitted: The long one" in done.out
         assert "left out of prompts, for lack of space:" in workflow.skillrun("show", "run").out
+
+
+@pytest.mark.finding("FX1")
+def test_an_omission_is_a_warning_in_a_quiet_run_in_events_and_in_a_dry_run(workflow: Project) -> None:
+    (workflow.folder / "long.md").write_text("".join(f"{at} worker ended status=0\n" for at in range(9000)))
+    steps = "  - {id: long, read: long.md, from: project}\n  - {id: talk, agent: a, material: {The log: '{{ long }}'}}"
+    done = workflow.run(steps, quiet=True)
+    warning = re.search(r"one: warning: the prompt of `talk` exceeds the window; omitted: The log: about .*", done.out)
+    assert warning is not None
+    assert re.search(r"the window of scripted:default has 8,000 tokens; use .*`window` in config/models.yaml", done.out)
+    assert estimate_tokens(workflow.prompts()["talk"]) > 2500
+    events = (workflow.folder / "runs/run/.run/transcript.ndjson").read_text().splitlines()
+    said = [event for event in map(json.loads, events) if event["event"] == "Said"]
+    assert [event["level"] for event in said] == ["warn"]
+    preview = workflow.skillrun("w", "x", "--dry-run", "--model", "scripted:default")
+    assert warning[0] in preview.out
+    data = json.loads(workflow.skillrun("w", "x", "--dry-run", "--json", "--model", "scripted:default").out)
+    assert data["warnings"] == [warning[0]]
 
 
 @pytest.mark.row("Q1")

@@ -161,6 +161,12 @@ def _format_message(event: Data) -> str:
     return f"{'warning: ' if event['level'] == 'warn' else ''}{event['text']}"
 
 
+def format_warning(event: Data) -> str:
+    """Return the line for a warning; empty for every other event."""
+    is_warning = event["event"] in ("Notice", "Said") and event["level"] == "warn"
+    return format_event(event) if is_warning else ""
+
+
 def _format_estimate(event: Data) -> str:
     turns = f" and {count_noun(event['turns'], 'turn')} with tools" if event["turns"] else ""
     usage = f"{count_noun(event['calls'], 'call')}{turns}, {event['tokens']:,} tokens, {format_price(event['price'])}"

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from skillrun.checker.program import Program
-from skillrun.cli.formatting import count_noun, format_pairs, format_price, format_table
+from skillrun.cli.formatting import count_noun, format_pairs, format_price, format_table, format_warning
 from skillrun.cli.loading import LoadedWorkflow
 from skillrun.cli.output import Output
 from skillrun.definitions.definitions import enclosing_loops
@@ -151,8 +151,11 @@ async def preview_run(
     phase_by_address: dict[str, str] = {}
     calls: list[tuple[str, UsageTotals]] = []
     models: dict[str, str] = {}
+    warnings: dict[str, None] = {}
 
     def on_event(event: Event) -> None:
+        if warning := format_warning(event.to_dict()):
+            warnings[warning] = None
         if isinstance(event, CallEnded) and not event.error:
             spent = UsageTotals(1, Usage(**event.usage), event.price)
             phase = event.phase.partition("/")[0]  # includes phases of a workflow that the phase runs
@@ -193,6 +196,7 @@ async def preview_run(
         "measured": len(steps & expected.by_step.keys()),
         "summaries": sum(address.rpartition("/")[0].endswith(SUMMARY_SUFFIX) for address in phase_by_address),
         "total": sum(phases.values(), UsageTotals()).to_dict(),
+        "warnings": list(warnings),
     }
     return RunPreview(outcome, phases, turns, gateway.calls, data)
 
@@ -293,6 +297,7 @@ def print_preview(preview: RunPreview, out: Output) -> int:
         out.line(f"plus {count_noun(data['turns'], 'turn')} with tools")
     out.line(SIZES_NOTE.format(measured=data["measured"], steps=count_noun(data["steps"], "step")))
     out.line(BRANCHES_NOTE)
+    out.lines(data["warnings"])
     if outcome.status != "completed":
         out.line(f"The dry run did not complete: {outcome.status}: {outcome.reason}")
     out.data(data)

@@ -17,6 +17,7 @@ from skillrun.repository.outline import render_outline_below
 from skillrun.repository.readable_folder import MAX_FILES, SECONDS, ReadableFolder, one_line, split_path
 from skillrun.repository.results import (
     MAX_FILE,
+    MAX_LINE,
     OutputBudget,
     ToolError,
     count_lines,
@@ -31,6 +32,7 @@ from skillrun.syntax.diagnostics import SkillrunError
 from skillrun.types.schemas import quote_value
 
 MAX_WHOLE_FILE: Final = 24_000  # characters; files up to this size are returned whole
+LINE_RESERVE: Final = 40  # characters reserved for the number of a line, and the note at its end
 NOTE_RESERVE: Final = 120  # characters reserved for the note at the end
 MAX_OUTLINE_BELOW: Final = 3_000  # characters of the outline of lines that are not shown
 MAX_RANGE: Final = 100_000  # characters of a requested range
@@ -108,8 +110,11 @@ def read_lines(
     if offset > len(lines):
         raise ToolError(f"{quote_value(path)} has {len(lines)} lines")
     wanted = lines[offset - 1 : None if limit is None else offset - 1 + limit]
-    numbered_lines = number_lines(wanted, offset)
     most = MAX_WHOLE_FILE if limit is None else MAX_RANGE
+    share = (
+        int(min(most, budget.tokens) - NOTE_RESERVE) // len(wanted) - LINE_RESERVE
+    )  # a few long lines are shown whole
+    numbered_lines = number_lines(wanted, offset, max(MAX_LINE, share))
     kept = replace(budget, characters=most).minus(NOTE_RESERVE).take_lines(numbered_lines)
     if limit is None and len(kept) < len(numbered_lines):
         kept = budget.minus(NOTE_RESERVE).take_lines(numbered_lines)

@@ -118,9 +118,9 @@ def truncate_line(line: str, max_length: int = MAX_LINE) -> str:
     return line if len(line) <= max_length else f"{line[:max_length]} […{len(line) - max_length} more characters]"
 
 
-def number_lines(lines: Iterable[str], first: int) -> list[str]:
-    """Return lines of a file, each with its line number."""
-    return [f"{number:>6}\t{truncate_line(line)}" for number, line in enumerate(lines, first)]
+def number_lines(lines: Iterable[str], first: int, max_length: int = MAX_LINE) -> list[str]:
+    """Return lines of a file, each with its line number, and shortened to `max_length` characters."""
+    return [f"{number:>6}\t{truncate_line(line, max_length)}" for number, line in enumerate(lines, first)]
 
 
 def count_noun(number: int, noun: str) -> str:

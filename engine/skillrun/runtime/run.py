@@ -402,14 +402,14 @@ class PhaseRun:
             self.record.warnings.append(text)
             self.run.emit(Said(self.name, text, "warn"))
 
-    def record_omission(self, step: str, title: str, tokens: int, text: str) -> None:
+    def record_omission(self, step: str, title: str, tokens: int, text: str, notice: str, level: str) -> None:
         """Record what a prompt of a step omits, if no earlier prompt omitted more under the same title.
 
-        The user is notified only once for each title in a step.
+        The user gets the notice only once for each title in a step.
         """
         omissions = self.record.prompts.omissions
         if (step, title) not in omissions:
-            self.run.emit(Said(self.name, f"the prompt of `{step}` exceeds the window; omitted: {text}", "info"))
+            self.run.emit(Said(self.name, f"the prompt of `{step}` {notice}", level))
         if tokens > omissions.get((step, title), Omission()).tokens:
             omissions[step, title] = Omission(tokens, text)
 

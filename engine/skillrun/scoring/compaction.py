@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import string
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
@@ -16,6 +17,7 @@ from operator import mul
 from typing import Any
 
 MARKER = " […]"
+LONGEST_PIECE = 80  # characters; a longer word or run of characters may be cut
 KINDS = ("risks_identified", "open_questions", "key_decisions")
 """The kinds of records that are accumulated. If records have equal weight and age, those of an earlier kind in this
 list are dropped first."""
@@ -62,8 +64,8 @@ _count_tokens_cached = lru_cache(maxsize=1024)(_count_tokens)
 def clip(text: str, n: int) -> str:
     """Return the text, cut to at most `n` estimated tokens.
 
-    A longer text is cut after a line or word, and the marker ` […]` is added. The limit `n` includes the marker. If the
-    marker alone exceeds `n`, the result is empty.
+    A longer text is cut after a line or word or, if that wastes room, anywhere. The marker ` […]` is added. The limit
+    `n` includes the marker. If the marker alone exceeds `n`, the result is empty.
     """
     if estimate_tokens(text) <= n:
         return text
@@ -72,9 +74,12 @@ def clip(text: str, n: int) -> str:
         return ""
     end = 0
     for piece in _PIECE.finditer(text):
-        room -= _price(piece.group())
-        if room < 0:
+        price = _price(piece.group())
+        if price > room:
+            if len(piece.group()) > LONGEST_PIECE:
+                end += bisect_right(range(1, len(piece.group())), room, key=lambda n: _price(piece.group()[:n]))
             break
+        room -= price
         end = piece.end()
     return text[: _boundary(text, end)].rstrip() + MARKER
 
@@ -145,13 +150,14 @@ def _price(piece: str) -> float:
 def _boundary(text: str, end: int) -> int:
     """Return the offset at which to cut a text that may have at most `end` characters.
 
-    This is the end of a line in the last fifth. Otherwise, it is the end of a line or word in the second half, or else
-    `end`.
+    This is the end of a line in the last fifth. Otherwise, it is the end of a line or word in the last fifth, or in the
+    second half of a short text, or else `end`.
     """
     if end >= len(text) or text[end].isspace():
         return end
     line, word = text.rfind("\n", 0, end), text.rfind(" ", 0, end)
-    return line if line >= end * 0.8 else max(line, word) if max(line, word) >= end / 2 else end
+    least = min(end * 0.8, max(end / 2, end - LONGEST_PIECE))
+    return line if line >= end * 0.8 else max(line, word) if max(line, word) >= least else end
 
 
 def _records(entry: Mapping[str, Any], kind: str) -> list[Mapping[str, Any]]:

@@ -187,6 +187,7 @@ class Fences:
     """The code fences of a text from the offset `start`. An unclosed fence contains the rest of the text."""
 
     def __init__(self, text: str, start: int = 0) -> None:
+        self.marks: list[str] = []  # the marks that open each fence
         self._starts: list[int] = []
         self._ends: list[int] = []
         fence = ""
@@ -195,6 +196,7 @@ class Fences:
             if not fence:
                 if marks[0] == "~" or "`" not in info:  # with a backtick after the marks, it is inline code
                     fence = marks
+                    self.marks.append(marks)
                     self._starts.append(match.start())
             elif marks.startswith(fence) and not info.strip():
                 fence = ""
@@ -206,3 +208,8 @@ class Fences:
         """Whether an offset is inside a fence, or in the line that opens or closes a fence."""
         count = bisect_right(self._starts, place)
         return count > 0 and place < self._ends[count - 1]
+
+    def open_at(self, place: int) -> str:
+        """Return the marks that close the fence around an offset; empty if the offset is outside of a fence."""
+        count = bisect_right(self._starts, place - 1)
+        return self.marks[count - 1] if count > 0 and place < self._ends[count - 1] else ""

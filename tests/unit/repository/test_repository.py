@@ -95,8 +95,18 @@ def test_the_parts_of_a_long_file_add_up_to_the_file(root: Path) -> None:
 
 
 def test_a_long_line_is_cut_with_a_note(root: Path) -> None:
-    (root / "wide.txt").write_text("y" * 5000)
-    assert ask(root, "Read", path="wide.txt").endswith(f" […{5000 - MAX_LINE} more characters]")
+    (root / "wide.txt").write_text(("y" * 5000 + "\n") * 100)
+    assert f"y […{5000 - MAX_LINE} more characters]\n" in ask(root, "Read", path="wide.txt")
+
+
+@pytest.mark.finding("FX1")
+def test_a_file_of_one_long_line_uses_the_room_of_a_result(root: Path) -> None:
+    (root / "wide.json").write_text("y" * 5000)
+    assert ask(root, "Read", path="wide.json") == f"     1\t{'y' * 5000}"
+    (root / "wide.json").write_text("y" * 300_000)
+    shown = ask(root, "Read", path="wide.json")
+    assert shown.count("y") > 20_000
+    assert re.search(r"y \[…\d+ more characters\]$", shown)
 
 
 @pytest.mark.parametrize(

@@ -21,11 +21,13 @@ from typing import Any, Final
 import click
 
 from skillrun.checker.program import Program
+from skillrun.cli.formatting import format_warning
 from skillrun.cli.loading import LoadedWorkflow, Script, cache_folder, exit_on_errors, load, load_script
 from skillrun.cli.options import current_project, relative_to_cwd
 from skillrun.cli.output import Output
 from skillrun.cli.preview import ExpectedSizes, PaddedScriptedGateway, tool_turn_usage
 from skillrun.cli.trust import require_trust
+from skillrun.events import Event
 from skillrun.extensions.testing.cases import CaseFile
 from skillrun.extensions.testing.checking import load_case
 from skillrun.extensions.testing.comparison_report import (
@@ -262,7 +264,14 @@ class _ComparisonRun:
                 self.out.line(format_sample(sample))
 
         gateway: Gateway = self.loaded.open_gateway(self.script, self.out.note)
-        context = self._sample_context(SampleReplies(journal, gateway))
+        warnings: set[str] = set()
+
+        def print_warning(event: Event) -> None:
+            if (warning := format_warning(event.to_dict())) and warning not in warnings:
+                warnings.add(warning)
+                self.out.note(warning)
+
+        context = replace(self._sample_context(SampleReplies(journal, gateway)), listener=print_warning)
         try:
             comparison, _ = await self._collect_samples(
                 paths, context, print_sample, lambda pair: self.out.line(format_judged_pair(pair))

@@ -18,6 +18,7 @@ from typing import Any, Final, TypeVar
 
 from skillrun.checker.program import Program
 from skillrun.definitions.definitions import strip_markers
+from skillrun.events import Listener
 from skillrun.extensions.testing.case_run import CaseRun, find_mismatches, run_case_in_memory
 from skillrun.extensions.testing.cases import Case
 from skillrun.extensions.testing.checking import ReadyCase
@@ -107,18 +108,20 @@ class ComparisonScope:
 
 @dataclass(frozen=True)
 class SampleContext:
-    """The context that all samples share. `override` is the model to use for every call."""
+    """The context that all samples share. `override` is the model to use for every call. `listener` gets the events."""
 
     catalogue: Catalogue
     replies: SampleReplies
     override: str = ""
     cache: Path | None = None
+    listener: Listener = lambda _: None
 
     def create_session(self, program: Program, project: Path, gateway: Gateway, case: Case | None = None) -> Session:
         """Return a session. If `case` is given, use its answers, and treat its inputs as typed by the user."""
         answers, inputs = (case.answers, case.input_names) if case is not None else ({}, frozenset())
         person = InteractiveResponder(PreparedAnswers(answers), None, attended=False)
         services = Services(self.catalogue, gateway, person, environ=os.environ, cache=self.cache)
+        services.listeners = [self.listener]
         return Session(program, services, RunOptions(project, self.override, explicit_inputs=inputs))
 
 

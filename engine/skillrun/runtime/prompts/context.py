@@ -23,6 +23,7 @@ from skillrun.runtime.prompts.material import (
 )
 from skillrun.runtime.prompts.shared_prefix import (
     DOCUMENTS,
+    EARLIER_RECORDS,
     RECORD,
     REFERENCES,
     PromptBlocks,
@@ -142,7 +143,14 @@ def assemble_request(parts: PromptParts, last: tuple[Block, ...] = (), *, shared
         tokens = {block.part: estimate_tokens(block.text) for block in named}
         prompts.longest[parts.step] = length, tokens
     for omission in (*opened.omissions, *handed.omissions):
-        phase.record_omission(parts.step, omission.title, omission.tokens, str(omission))
+        if omission.title == EARLIER_RECORDS:  # they have a token budget of their own, and members can look them up
+            hint, level = "`context.accumulated_tokens` in config/skillrun.yaml limits them", "info"
+            notice = f"omits {omission} ({hint})"
+        else:
+            size, level = f"the window of {resolved.model} has {resolved.window:,} tokens", "warn"
+            hint = f"{size}; use a larger model, or correct its `window` in config/models.yaml"
+            notice = f"exceeds the window; omitted: {omission} ({hint})"
+        phase.record_omission(parts.step, omission.title, omission.tokens, str(omission), notice, level)
     return Request(resolved.model, opening.system, messages, room, schema=parts.schema)
 
 
@@ -177,7 +185,8 @@ def _too_large(parts: PromptParts, size: int) -> StepFailed:
     return StepFailed(
         f"the prompt of `{parts.step}` for {parts.member} is about {over} tokens too large for "
         f"{parts.resolved.model}, whose window is {window}; no material is left to shorten "
-        "(use a larger model, or shorten the section, the request, the criteria or the role)"
+        "(use a larger model, correct its `window` in config/models.yaml, "
+        "or shorten the section, the request, the criteria or the role)"
     )
 
 

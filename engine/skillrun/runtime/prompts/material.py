@@ -5,9 +5,12 @@ the window, the least important group is shortened first, and all pieces of a gr
 prompt and a report to the user name what was omitted.
 
 A text is split at its headings into sections; a heading inside a code fence does not count. Each section is split into
-indivisible units: a sentence, an item of a list, a row of a table, a block of code. The level is the number of tokens
-that each section may keep. A section keeps its heading, and as many of its first units as fit the level. So the last
-sections are not lost first, and a larger window never shows less.
+indivisible units: a sentence, an item of a list, a row of a table, a block of code. A long unit is split at its lines,
+and a long line at a space or, if there is none, anywhere. The level is the number of tokens that each section may keep.
+A section keeps its heading, and as many of its first units as fit the level. So the last sections are not lost first,
+and a larger window never shows less.
+
+If not even the headings fit, a piece keeps its beginning: the first headings of its first texts.
 """
 
 from __future__ import annotations
@@ -28,11 +31,14 @@ from skillrun.templates.values import Absent, to_text
 
 WHOLE: Final = 1 << 40  # the level at which every text is whole
 TITLE_ONLY: Final = -1  # the level that shows only the title and the size of a piece
+BEGINNING: Final = -(1 << 41)  # the level `BEGINNING + n` shows the first n tokens of the headings of a piece
+LONGEST_UNIT: Final = 400  # characters; a longer unit is split
 LONGEST_REASON: Final = 300  # characters
 MOST_TOLD: Final = 12  # headings named in a prompt
 MOST_NAMED: Final = 40  # headings or ids named in one line of the summary
 _LADDER: Final = tuple(sorted({n << s for s in range(3, 22) for n in (2, 3)} | {0, 4, 8, 12}))
 """The levels to try. There are only a few, because prompts that are shortened to the same level share a prefix."""
+_BEGINNINGS: Final = tuple(BEGINNING + tokens for tokens in _LADDER[1:])
 
 Print = Callable[[Mapping[str, Any]], str]
 
@@ -43,6 +49,8 @@ _HEADING: Final = re.compile(r"^ {0,3}#{1,6}[ \t]+(?P<name>.*)$", re.MULTILINE)
 _BLANK: Final = re.compile(r"\n[ \t]*(?:\n[ \t]*)*\n")
 _ITEM: Final = re.compile(r"^[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]|^[ \t]*\|", re.MULTILINE)
 _SENTENCE: Final = re.compile(r"(?<=[.!?…])[\"')\]»”*_`]*\s+|(?<=[。！？])")
+_SENTENCE_END: Final = re.compile(r"[.!?…。！？][\"')\]»”*_`]*$")
+_CHUNK: Final = re.compile(rf".{{1,{LONGEST_UNIT - 1}}}\s|.{{1,{LONGEST_UNIT}}}", re.DOTALL)
 _MARK: Final = estimate_tokens(f"\n{OMISSION_MARK}\n") + 1
 
 
@@ -108,28 +116,63 @@ class MaterialBlock:
     def most(self) -> int:
         return max((part.outline.most for part in self.parts), default=0)
 
+    def _count_frame_tokens(self, parts: Sequence[MaterialPart]) -> int:
+        """Return the maximum number of tokens that the template adds to the texts of the parts."""
+        names = {section.name for part in self.parts for section in part.outline.sections if section.name}
+        values = [part.template_value(OMISSION_MARK) for part in parts]
+        return estimate_tokens(self._print(values, self.size, sorted(names, key=len, reverse=True))) + 3 * len(parts)
+
     @cached_property
     def _frame_tokens(self) -> int:
-        """The maximum number of tokens that the template adds to the texts."""
-        names = {section.name for part in self.parts for section in part.outline.sections if section.name}
-        parts = [part.template_value(OMISSION_MARK) for part in self.parts]
-        return estimate_tokens(self._print(parts, self.size, sorted(names, key=len, reverse=True))) + 3 * len(parts)
+        return self._count_frame_tokens(self.parts)
+
+    @cached_property
+    def _empty_frame_tokens(self) -> int:
+        return self._count_frame_tokens(())
 
     @cached_property
     def _title_tokens(self) -> int:
         return estimate_tokens(self.render_at(TITLE_ONLY)[0])
 
+    @cached_property
+    def _part_frame_tokens(self) -> tuple[int, ...]:
+        """The maximum number of tokens that the template adds to each text."""
+        empty = estimate_tokens(self._print([], self.size, ()))
+        frames = (self._print([part.template_value(OMISSION_MARK)], self.size, ()) for part in self.parts)
+        return tuple(max(0, estimate_tokens(frame) - empty) + 3 for frame in frames)
+
+    def _part_levels(self, level: int) -> list[int]:
+        """Return the level of each part that is shown. At a level of the beginning, the first parts that fit are shown,
+        and the last of them may be shortened."""
+        if level >= TITLE_ONLY:
+            return [level] * len(self.parts) if level >= 0 else []
+        levels: list[int] = []
+        left = level - BEGINNING
+        for part, frame in zip(self.parts, self._part_frame_tokens, strict=True):
+            left -= frame
+            if left <= 0:
+                break
+            levels.append(BEGINNING + left)
+            left -= part.outline.headings.size
+        return levels
+
     def cost(self, level: int) -> int:
         """Return an upper estimate of the piece's tokens at a level. A higher level never costs less."""
-        if level < 0:
+        levels = self._part_levels(level)
+        if not levels:
             return self._title_tokens
-        outlines = (part.outline for part in self.parts)
-        return max(self._title_tokens, self._frame_tokens + sum(outline.cost(level) for outline in outlines))
+        frames = self._frame_tokens
+        if level < 0:
+            frames = self._empty_frame_tokens + sum(self._part_frame_tokens[: len(levels)])
+        texts = sum(part.outline.cost(at) for part, at in zip(self.parts, levels, strict=False))
+        return max(self._title_tokens, frames + texts)
 
     def render_at(self, level: int) -> tuple[str, MaterialOmission | None]:
         """Return the piece's text at a level, and the omission, or None if nothing is omitted."""
-        shortened = [(part, part.outline.shorten(level)) for part in self.parts]
-        values = [part.template_value(short.text) for part, short in shortened] if level >= 0 else []
+        levels = self._part_levels(level)
+        shown = levels + [TITLE_ONLY] * (len(self.parts) - len(levels))
+        shortened = [(part, part.outline.shorten(at)) for part, at in zip(self.parts, shown, strict=True)]
+        values = [part.template_value(short.text) for part, short in shortened[: len(levels)]]
         left = sum(short.omitted_tokens for _, short in shortened)
         sections = tuple(dict.fromkeys(name for _, short in shortened for name in short.sections))
         omission = MaterialOmission(self.title, left, self.size, sections) if left else None
@@ -180,7 +223,9 @@ def fit_levels(groups: Iterable[MaterialGroup], available: int) -> tuple[dict[st
             break
         rest = sum(costs.values()) - costs[stage.name]
         floor = max(0, stage.least)
-        steps = [floor, *(level for level in _LADDER if floor < level < min(stage.most, levels[stage.name]))]
+        beginnings = _BEGINNINGS if stage.least == TITLE_ONLY else ()
+        ladder = (level for level in _LADDER if floor < level < min(stage.most, levels[stage.name]))
+        steps = [*beginnings, floor, *ladder]
         fitting = bisect_right(steps, available - rest, key=stage.cost)  # the number of levels that fit
         levels[stage.name] = steps[fitting - 1] if fitting else stage.least
         costs[stage.name] = stage.cost(levels[stage.name])
@@ -245,9 +290,18 @@ class OutlineSection:
     def heading_tokens(self) -> int:
         return estimate_tokens(self.heading)
 
+    @cached_property
+    def _fences(self) -> Fences:
+        return Fences("".join(self.units))
+
+    @cached_property
+    def _mark_tokens(self) -> int:
+        """The maximum number of tokens of the omission mark, with the line that closes a fence."""
+        return _MARK + max((estimate_tokens(f"\n{fence}\n") for fence in self._fences.marks), default=0)
+
     def unit_count(self, level: int) -> int:
         """Return how many units are kept at a level. Keep all units if the rest is as short as the omission mark."""
-        if self.size <= level + _MARK:
+        if self.size <= level + self._mark_tokens:
             return len(self.units)
         return bisect_right(self.cumulative_tokens, level) - 1
 
@@ -256,9 +310,15 @@ class OutlineSection:
         kept = self.unit_count(level)
         if kept == len(self.units):
             return self.heading + "".join(self.units), 0
-        text = "".join(self.units[:kept]).rstrip()
+        text = "".join(self.units[:kept])
+        fence = self._fences.open_at(len(text))
+        is_line = text.endswith("\n") and not text.endswith("\n\n") and not _ITEM.match(self.units[kept])
+        text = text.rstrip()
+        is_item = text and _ITEM.match(text.rsplit("\n", 1)[-1])
         gap = "" if not text else " "
-        if text and _ITEM.match(text.rsplit("\n", 1)[-1]):
+        if fence:
+            gap = f"\n{fence}\n\n"
+        elif is_item or (is_line and not _SENTENCE_END.search(text[-40:])):
             gap = "\n"
         elif "\n\n" in text or text.endswith(("```", "~~~")):
             gap = "\n\n"
@@ -267,7 +327,7 @@ class OutlineSection:
     def cost(self, level: int) -> int:
         """Return the tokens of the section at a level. A lower level never costs more."""
         kept = self.unit_count(level)
-        return self.heading_tokens + self.cumulative_tokens[kept] + (_MARK if kept < len(self.units) else 0)
+        return self.heading_tokens + self.cumulative_tokens[kept] + (self._mark_tokens if kept < len(self.units) else 0)
 
 
 @dataclass(frozen=True)
@@ -298,11 +358,26 @@ class Outline:
         """The level at which nothing is omitted."""
         return max((section.size for section in self.sections), default=0)
 
+    @cached_property
+    def headings(self) -> OutlineSection:
+        """The text at level 0 as one section. Its units are the headings, with the bodies that are never omitted."""
+        texts = (section.shorten(0)[0] for section in self.sections)
+        return OutlineSection("", "", tuple(part for text in texts for part in _split_long_unit(text)))
+
     def cost(self, level: int) -> int:
+        if level < TITLE_ONLY:
+            return self.headings.cost(level - BEGINNING)
         return sum(section.cost(level) for section in self.sections)
 
     def shorten(self, level: int) -> ShortenedText:
-        """Return the text with at most `level` tokens below each heading. At a negative level, return an empty text."""
+        """Return the text with at most `level` tokens below each heading.
+
+        At TITLE_ONLY, return an empty text. At a lower level, return the first headings.
+        """
+        if level < TITLE_ONLY:
+            text, left = self.headings.shorten(level - BEGINNING)
+            gone = max(left, self.size - estimate_tokens(text))
+            return ShortenedText(text.rstrip(), gone, tuple(filter(None, (section.name for section in self.sections))))
         if level < 0:
             return ShortenedText("", self.size)
         if level == WHOLE or level >= self.most:
@@ -338,7 +413,15 @@ def units(body: str) -> list[str]:
         if start < end:
             pieces += _block(body[start:end])
         start = end
-    return pieces
+    return [part for piece in pieces for part in _split_long_unit(piece)]
+
+
+def _split_long_unit(unit: str) -> list[str]:
+    """Split a unit that is too long at its lines, and a line that is too long at a space or anywhere."""
+    if len(unit) <= LONGEST_UNIT:
+        return [unit]
+    lines = unit.splitlines(keepends=True)
+    return [part for line in lines for part in (_CHUNK.findall(line) if len(line) > LONGEST_UNIT else [line])]
 
 
 def _block(text: str) -> list[str]:

@@ -40,6 +40,7 @@ RENDER_BUDGET_FACTOR: Final = 100  # a multiple of an author's limit; the size o
 REFERENCES: Final = "references"
 RECORD: Final = "record"
 DOCUMENTS: Final = "documents"
+EARLIER_RECORDS: Final = "records of earlier phases"
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,7 @@ class SharedPrefix:
             REFERENCES,
             max((text.most for text in texts), default=0),
             TITLE_ONLY,
-            lambda level: named + sum(text.cost(level) for text in texts if level >= 0),
+            lambda level: named + sum(text.cost(level) for text in texts if level != TITLE_ONLY),
         )
         return [
             references,
@@ -128,7 +129,7 @@ class SharedPrefix:
         if dropped:
             gone = sum(record_cost(entry["record"]) for entry in known["dropped"])
             held = sum(record_cost(entry) for kind in KINDS for entry in known[kind])
-            left_out.append(MaterialOmission("records of earlier phases", gone, gone + held, tuple(dropped)))
+            left_out.append(MaterialOmission(EARLIER_RECORDS, gone, gone + held, tuple(dropped)))
         names: dict[str, object] = {
             **{kind: known[kind] for kind in KINDS},
             "dropped": dropped[:MOST_NAMED],

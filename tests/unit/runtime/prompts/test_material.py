@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import re
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -23,6 +25,7 @@ from skillrun.runtime.prompts.material import (
     fit_levels,
 )
 from skillrun.scoring.compaction import estimate_tokens
+from skillrun.syntax.document import Fences
 from skillrun.templates.functions import wrap_untrusted_text
 from skillrun.templates.values import ABSENT
 
@@ -139,6 +142,55 @@ def test_a_list_of_a_thousand_replies_and_two_megabytes_are_shortened_and_named(
     assert told.count("A sentence of the file.") > 50
     assert left is not None
     assert left.tokens > 500_000
+
+
+LINES = "".join(
+    f"2026-11-27T11:00:{at % 60:02} worker[{at % 16}] job {at} ended status=0 ms={at % 977}\n" for at in range(2000)
+)
+NO_SENTENCES = {
+    "log": LINES,
+    "log in a fence": f"It says:\n\n```\n{LINES}```\n",
+    "unclosed fence": f"~~~~text\n{LINES}",
+    "log with marks of headings": "".join(f"# {line}\n" for line in LINES.splitlines()),
+    "code with comments": "".join(f"# Part {at}\nvalue_{at} = {at}\n" for at in range(6000)),
+    "csv": "".join(f"{at},{at * 7},name {at},x\n" for at in range(6000)),
+    "tab-separated": ("1\t22\t333\n" * 12_000),
+    "JSON in one line": json.dumps([{"id": at, "name": "x" * 6} for at in range(6000)]),
+    "minified JSON": json.dumps([{"id": at, "name": "x" * 6} for at in range(6000)], separators=(",", ":")),
+    "base64": base64.b64encode(bytes(range(256)) * 300).decode(),
+    "Chinese without spaces": "給倒推引擎請求的名字保留" * 3000,
+    "one word": "a" * 300_000,
+    "one heading": "# " + "a" * 300_000,
+    "one item": "- " + "word " * 30_000,
+    "CRLF": LINES.replace("\n", "\r\n"),
+    "emoji": "\N{SLIGHTLY SMILING FACE}" * 20_000,
+    "headings": "".join(f"## Case {at}\n\nIt is so. It ends here with some words.\n\n" for at in range(2000)),
+    "files": [{"path": f"notes/{at}.txt", "text": "Hello world."} for at in range(1500)],
+}
+
+
+@pytest.mark.finding("FX1")
+@pytest.mark.row("Q1")
+@pytest.mark.parametrize("name", NO_SENTENCES)
+def test_text_without_sentence_ends_fills_the_room(name: str) -> None:
+    source = piece(NO_SENTENCES[name])
+    room = 6000
+    levels, total = fit_levels([MaterialGroup.for_material("step", [source])], room)
+    text, omission = source.render_at(levels["step"])
+    assert room / 3 < estimate_tokens(text) <= total + 4 <= room + 4
+    assert omission is not None
+    assert omission.total - room <= omission.tokens < omission.total
+    assert not Fences(f"{text}\n").contains(len(text))
+
+
+@pytest.mark.finding("FX1")
+def test_a_log_is_cut_at_the_end_of_a_line() -> None:
+    source = piece(f"```\n{LINES}```\n")
+    kept = source.render_at(512)[0].partition("\n```\n")[2]
+    *lines, close, blank, mark, _ = kept.splitlines()
+    assert (close, blank, mark) == ("```", "", OMISSION_MARK)
+    assert lines == LINES.splitlines()[: len(lines)]
+    assert len(lines) > 9
 
 
 @pytest.mark.row("Q1")
