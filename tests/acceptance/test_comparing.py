@@ -345,3 +345,12 @@ def test_no_code_of_a_revision_runs(wire: Wire, skillrun: Call, tmp_path: Path) 
     git("config", "core.fsmonitor", f"touch {tmp_path / 'ran'}")
     assert compare(skillrun, "--samples", "1").code == 0
     assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.finding("FS13")
+def test_a_revision_with_a_missing_file_is_refused(wire: Wire, skillrun: Call) -> None:
+    found = subprocess.run(["git", "rev-parse", "HEAD:workflows/hello.md"], check=True, capture_output=True, text=True)
+    sha = found.stdout.strip()
+    Path(".git/objects", sha[:2], sha[2:]).unlink()
+    done = compare(skillrun)
+    assert (done.code, f"`HEAD` cannot be read: the blob {sha} is missing" in done.err) == (2, True)

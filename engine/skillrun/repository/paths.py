@@ -1,9 +1,11 @@
-"""The error for refused paths, the check of run names, and the check of a file's owner."""
+"""The error for refused paths, the checks of run names and file names, and the check of a file's owner."""
 
 from __future__ import annotations
 
 import os
+import re
 import secrets
+import unicodedata
 from contextlib import suppress
 from pathlib import Path
 
@@ -33,6 +35,27 @@ def resolve_parts(name: str) -> list[str]:
         elif part not in ("", "."):
             parts.append(part)
     return parts
+
+
+def fold_name(name: str) -> str:
+    """Return a form of a name that is equal for all names that some file system does not distinguish.
+
+    File systems ignore case, the Unicode normal form, invisible characters, or dots and spaces at the end.
+    """
+    visible = "".join(sign for sign in name if unicodedata.category(sign) not in ("Cc", "Cf"))
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", visible).casefold()).rstrip(". ")
+
+
+_GIT_SHORT_NAME = re.compile(r"git~[0-9]+")  # the name of `.git` for programs that need eight letters and an ending
+
+
+def is_reserved_by_git(name: str) -> bool:
+    """Whether some file system takes a file name, or a part of it, for `.git`.
+
+    `\\` can separate the parts of a path, and `:` can begin the name of a stream of the file.
+    """
+    parts = [fold_name(part.partition(":")[0]) for part in name.split("\\")]
+    return any(part == ".git" or _GIT_SHORT_NAME.fullmatch(part) for part in parts)
 
 
 def require_slug(name: str) -> str:

@@ -7,10 +7,9 @@ originals, because a three-way merge needs the common ancestor.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import secrets
-import shutil
-import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -28,6 +27,7 @@ from skillrun.cli.options import as_json, current_project, relative_to_cwd, rela
 from skillrun.cli.output import Output
 from skillrun.library.roots import package_library, shipped_files
 from skillrun.repository.confined_folder import ConfinedFolder
+from skillrun.repository.git import LOCAL, Git, GitFailed
 from skillrun.syntax.diagnostics import SkillrunError, Suggestion, UsageError, allowed_hint, did_you_mean
 from skillrun.syntax.document import find_conflict_marks
 from skillrun.syntax.source import MAX_PROSE
@@ -183,29 +183,24 @@ def merge_texts(current: str, original: str, shipped: str) -> tuple[str, bool]:
 
     The line endings are the same as in `current`. Raises SkillrunError if git is missing or fails.
     """
-    git = shutil.which("git")
-    if git is None:
-        hint = "install git, or apply the changes from `skillrun outdated --diff` manually"
-        raise SkillrunError("merging requires git, which is not installed", hint)
-    if "\r\n" in current:
-        original, shipped = original.replace("\n", "\r\n"), shipped.replace("\n", "\r\n")
     with tempfile.TemporaryDirectory(prefix="skillrun-") as folder:
-        settings = {"HOME": folder, "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull, "LC_ALL": "C"}
-        settings["GIT_CEILING_DIRECTORIES"] = str(Path(folder).parent)
+        settings = {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull}
+        git = Git.find(Path(folder), {**LOCAL, **settings, "GIT_CEILING_DIRECTORIES": str(Path(folder).parent)})
+        if git is None:
+            hint = "install git, or apply the changes from `skillrun outdated --diff` manually"
+            raise SkillrunError("merging requires git, which is not installed", hint)
+        if "\r\n" in current:
+            original, shipped = original.replace("\n", "\r\n"), shipped.replace("\n", "\r\n")
         for name, text in zip(SIDE_LABELS, (current, original, shipped), strict=True):
             (Path(folder) / name).write_bytes(text.encode("utf-8", "surrogateescape"))
         labels = [word for name in SIDE_LABELS for word in ("-L", name)]
-        done = subprocess.run(  # noqa: S603 (git, on three temporary files)
-            [git, "merge-file", "-p", "-q", *labels, *SIDE_LABELS],
-            cwd=folder,
-            env={"PATH": os.environ.get("PATH", os.defpath), **settings},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            check=False,
-        )
-    if not 0 <= done.returncode <= MAX_CONFLICTS:
-        raise SkillrunError(f"git cannot merge: {done.stderr.decode('utf-8', 'replace').strip()}")
-    return done.stdout.decode("utf-8", "surrogateescape"), done.returncode > 0
+        try:
+            done = asyncio.run(git.run("merge-file", "-p", "-q", *labels, *SIDE_LABELS))
+        except (GitFailed, TimeoutError) as error:
+            raise SkillrunError(f"git cannot merge: {str(error) or 'it takes too long'}") from error
+    if not 0 <= done.code <= MAX_CONFLICTS:
+        raise SkillrunError(f"git cannot merge: {done.messages.strip()}")
+    return done.output.decode("utf-8", "surrogateescape"), done.code > 0
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,12 @@ import asyncio
 import json
 import os
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any, Final
 
 import click
@@ -55,6 +54,7 @@ from skillrun.library.library import Library
 from skillrun.library.roots import FOLDERS, Root, search_path, shipped_files
 from skillrun.models.messages import Gateway
 from skillrun.questions.responder import has_terminal
+from skillrun.repository.git import READ_TIMEOUT, CommitRefused, CommitWriter, Git, GitFailed
 from skillrun.runtime.phase_record import UsageTotals
 from skillrun.store.frontmatter import as_yaml
 from skillrun.store.journal import Journal
@@ -69,8 +69,6 @@ WORKING_TREE: Final = "working tree"
 SAMPLES: Final = 3
 SHIPPED: Final = "shipped"
 VERSION_HINT: Final = "a git revision such as `HEAD`, a folder such as `../before`, or `shipped`"
-_REGULAR_MODES: Final = (b"100644", b"100755")
-_QUIET: Final = {"GIT_NO_LAZY_FETCH": "1", "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
 NO_CALLS_MADE: Final = "No calls were made."
 
 
@@ -359,41 +357,33 @@ def _copy_without_overrides(library: Library, target: Path) -> None:
 
 
 def _extract_revision(revision: str, project: Path, target: Path) -> bool:
-    """Write the files of a revision to `target`, and return True. If git or the revision is missing, return False."""
-    git = shutil.which("git")
+    """Write the files of a revision to `target`, and return True. If git or the revision is missing, return False.
+
+    Raises UsageError if its files cannot be read.
+    """
+    git = Git.find(project)
     if git is None:
         return False
-    commit = _git(git, project, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
-    if not commit:
+    try:
+        return asyncio.run(_write_revision(git, revision, target))
+    except CommitRefused as error:
+        raise UsageError(f"`{revision}` {error}", error.hint) from error
+    except TimeoutError:
+        raise UsageError(f"reading `{revision}` takes too long", "compare with a folder") from None
+    except GitFailed as error:
+        hint = "`git fsck` checks the repository; a partial clone may lack files, which `git checkout` fetches"
+        raise UsageError(f"`{revision}` cannot be read: {error}", hint) from error
+
+
+async def _write_revision(git: Git, revision: str, target: Path) -> bool:
+    found = await git.run("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
+    inside = await git.run("rev-parse", "--show-prefix")
+    if found.code or inside.code:
         return False
-    entries = []
-    for line in _git(git, project, "ls-tree", "-r", "-z", commit.decode().strip(), "--", *FOLDERS).split(b"\0"):
-        meta, _, name = line.partition(b"\t")
-        mode, _, number = meta.partition(b" blob ")
-        if mode in _REGULAR_MODES:
-            entries.append((os.fsdecode(name), number))
-    objects = _git(git, project, "cat-file", "--batch", stdin=b"\n".join(number for _, number in entries) + b"\n")
-    at = 0
-    for path, _ in entries:
-        end = objects.index(b"\n", at)
-        size = int(objects[at:end].rpartition(b" ")[2])
-        if ".." not in PurePosixPath(path).parts:
-            (target / path).parent.mkdir(parents=True, exist_ok=True)
-            (target / path).write_bytes(objects[end + 1 : end + 1 + size])
-        at = end + size + 2
-    if not entries:
+    start = os.fsdecode(inside.output).rstrip("\n").rstrip("/")
+    async with asyncio.timeout(READ_TIMEOUT):
+        count = await CommitWriter(git, target, start, FOLDERS, links=False).write(found.output.decode().strip())
+    if not count:
         named = ", ".join(f"{name}/" for name in FOLDERS)
         raise UsageError(f"`{revision}` has no files of this project: {named} are missing", VERSION_HINT)
     return True
-
-
-def _git(git: str, project: Path, *arguments: str, stdin: bytes = b"") -> bytes:
-    """Return the output of a git command; empty if the command fails."""
-    process = subprocess.run(  # noqa: S603 (git only reads objects and runs nothing)
-        [git, "-C", str(project), "-c", "core.fsmonitor=false", *arguments],
-        env={**os.environ, **_QUIET},
-        input=stdin,
-        capture_output=True,
-        check=False,
-    )
-    return process.stdout if process.returncode == 0 else b""

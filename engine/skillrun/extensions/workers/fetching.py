@@ -1,17 +1,17 @@
 """Parses inputs of the form URL@COMMIT, and fetches the commits into a folder next to this machine's projects.
 
 Reads the files from git's objects, without a working tree. So git neither executes nor follows anything that a
-repository configures. Submodules and LFS content are not fetched.
+repository configures. Submodules and LFS content are not fetched. A commit counts as fetched only for the URL that it
+was fetched from, and only while its files are unchanged.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import os
 import re
 import shutil
-import signal
-import tarfile
 import tempfile
 import threading
 from collections.abc import Sequence
@@ -21,11 +21,12 @@ from dataclasses import dataclass
 from errno import ENAMETOOLONG
 from pathlib import Path
 from typing import Final, Self
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
-from skillrun.extensions.workers.bundle import LARGEST, fill_folder
+from skillrun.extensions.workers.bundle import fill_folder
 from skillrun.models.redaction import strip_userinfo
-from skillrun.repository.readable_folder import MAX_FILES
+from skillrun.repository import git
+from skillrun.repository.git import CommitRefused, CommitTooLarge, CommitWriter, Git, GitFailed, GitResult
 from skillrun.syntax.diagnostics import SkillrunError, UsageError
 from skillrun.types.schemas import quote_value
 
@@ -39,6 +40,8 @@ NO_CREDENTIALS_HINT: Final = "remove everything before the host, except ssh's `g
 _REMOTE: Final = re.compile(r"[a-z][a-z0-9+.-]*://|[\w.-]+@[\w.-]+:", re.IGNORECASE)
 _TYPED: Final = re.compile(r"(?P<url>[!-~]{1,2000})@(?P<commit>[0-9a-f]{40}|[0-9a-f]{64})")
 _HOST: Final = re.compile(r"[A-Za-z0-9\[][A-Za-z0-9.:\]-]*")
+_USER: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")
+_UNSAFE_PATH: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\\%]|(^|/)-")
 
 
 def is_remote(text: str) -> bool:
@@ -65,6 +68,7 @@ class Commit:
         url, commit = found["url"], found["commit"]
         try:
             parts = urlsplit(url)
+            _ = parts.port  # raises ValueError
             has_key = parts.password is not None or (parts.username is not None and parts.scheme != "ssh")
         except ValueError as error:
             raise UsageError(
@@ -79,15 +83,23 @@ class Commit:
             raise UsageError(f"repositories cannot be fetched over `{parts.scheme}`", REPOSITORY_URL_HINT)
         if parts.scheme != FILE and not _HOST.fullmatch(parts.netloc.rpartition("@")[2]):
             raise UsageError(f"{quote_value(url)} has no valid host", REPOSITORY_URL_HINT)
-        if (parts.username or "").startswith("-"):
+        if parts.username is not None and not _USER.fullmatch(parts.username):
             raise UsageError(f"{quote_value(url)} has no valid user", REPOSITORY_URL_HINT)
+        path = unquote(parts.path, errors="surrogateescape")  # as ssh or the server decodes it
+        if not path.strip("/") or _UNSAFE_PATH.search(path):
+            raise UsageError(f"{quote_value(url)} has no valid path", REPOSITORY_URL_HINT)
         return cls(url, commit)
 
     @property
     def name(self) -> str:
-        """The name of the folder with the commit's files. The hash in the name is enough to identify the content."""
+        """The name of the folder with the commit's files, which its hash identifies. Prompts can contain this name."""
         last = urlsplit(self.url).path.rstrip("/").rpartition("/")[2].removesuffix(".git")
         return f"{re.sub(r'[^A-Za-z0-9_.-]', '-', last).strip('.-')[:60] or 'repository'}-{self.sha}"
+
+    @property
+    def key(self) -> str:
+        """The hash of URL and commit: what one server delivers is not used for another one."""
+        return hashlib.sha256(f"{self.url}@{self.sha}".encode()).hexdigest()
 
     @property
     def path(self) -> str:
@@ -99,23 +111,22 @@ class Commit:
 
 
 FETCH_TIMEOUT: Final = 300.0  # seconds
-SIZE_CHECK_SECONDS: Final = 0.2  # seconds between checks of the fetched size
-LONGEST_LINK: Final = 4096  # bytes
+VERIFIED: Final = ".verified"
+"""The folder with a file for each fetched commit, named by the hash of URL and commit. It has the hash of the files."""
 _GONE: Final = re.compile(r"not our ref|couldn't find remote ref|does not point to a valid object")
 _UNNAMED: Final = "unadvertised object"
-_UNCHANGED: Final = "* -text -eol -ident !filter !working-tree-encoding !export-ignore !export-subst\n"
-"""Attributes with which `git archive` writes files as they are in the commit."""
-_SETTINGS: Final = (
-    "core.hooksPath=/dev/null",
-    "core.fsmonitor=false",
-    "gc.auto=0",
-    "maintenance.auto=false",
-    "tar.umask=0",
+_INVALID: Final = re.compile(r"error: object [0-9a-f]+: (.{1,100})")
+_OLD_MISTAKES: Final = (
+    "badTimezone",
+    "missingEmail",
+    "missingSpaceBeforeDate",
+    "missingSpaceBeforeEmail",
+    "zeroPaddedFilemode",
 )
-_QUIET: Final = {"GIT_TERMINAL_PROMPT": "0", "SSH_ASKPASS_REQUIRE": "never", "GCM_INTERACTIVE": "never", "LC_ALL": "C"}
-_REDIRECTING_VARIABLES: Final = frozenset(
-    {"GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_NAMESPACE"}
-)
+"""The names under which git reports harmless mistakes of old programs, which many repositories contain."""
+_CREDENTIALS: Final = ("GIT_ASKPASS", "GIT_CONFIG", "GIT_HTTP", "GIT_PROXY", "GIT_SSH", "GIT_SSL")
+"""The beginnings of the variables with which git reaches and identifies itself to a server."""
+_QUIET: Final = {"SSH_ASKPASS_REQUIRE": "never", "GCM_INTERACTIVE": "never"}
 
 
 class Unfetchable(SkillrunError):
@@ -133,17 +144,17 @@ class CommitCache:
         self._under_way: dict[str, Future[None]] = {}
 
     async def ensure_available(self, commit: Commit) -> None:
-        """Fetch the commit if it is missing.
+        """Fetch the commit if it is missing, was changed on this machine, or was fetched from another URL.
 
         Raises Unfetchable if no machine can fetch the commit, and a different SkillrunError if only this machine
         cannot fetch it.
         """
-        while not (self._folder / commit.name).is_dir():
+        while not await asyncio.to_thread(self._is_verified, commit):
             with self._lock:
-                pending = self._under_way.get(commit.name)
+                pending = self._under_way.get(commit.key)
                 result: Future[None] = Future()
                 if pending is None:
-                    self._under_way[commit.name] = result
+                    self._under_way[commit.key] = result
             if pending is not None:
                 await asyncio.shield(asyncio.wrap_future(pending))
                 continue
@@ -154,36 +165,45 @@ class CommitCache:
                 raise
             finally:
                 with self._lock:
-                    del self._under_way[commit.name]
+                    del self._under_way[commit.key]
                 if not result.done():
                     result.set_result(None)
 
+    def _is_verified(self, commit: Commit) -> bool:
+        """Whether the commit was fetched from its URL, and its files have not changed since."""
+        with suppress(OSError):
+            return (self._folder / VERIFIED / commit.key).read_text() == _hash_files(self._folder / commit.name)
+        return False
+
     async def _fetch(self, commit: Commit) -> None:
         """Fetch the commit, and move its files into place only when they are complete."""
-        git = shutil.which("git")
-        if git is None:
-            raise SkillrunError("git is not installed, and the run needs it to fetch a repository", "install git")
         if urlsplit(commit.url).scheme not in self._protocols:
             hint = "start the worker with `--file-urls`"
             message = f"{commit.url} cannot be fetched, because file:// URLs are not allowed on this machine"
             raise SkillrunError(message, hint)
+        place = self._folder / commit.name
         try:
             with (
-                fill_folder(self._folder / commit.name) as made,
+                fill_folder(place) as made,
                 tempfile.TemporaryDirectory(
                     prefix=".fetching-", dir=self._folder, ignore_cleanup_errors=True
-                ) as objects_folder,
+                ) as objects,
             ):
                 async with asyncio.timeout(FETCH_TIMEOUT):
-                    objects = _Objects(git, Path(objects_folder), self._protocols)
-                    await objects.fetch(commit)
-                    await objects.write(commit, made)
+                    await _fetch_files(commit, Path(objects), made, self._protocols)
+                files = await asyncio.to_thread(_hash_files, made)
+                if place.exists() and _hash_files(place) != files:
+                    shutil.rmtree(place)
+            (self._folder / VERIFIED).mkdir(exist_ok=True)
+            (self._folder / VERIFIED / commit.key).write_text(files)
         except TimeoutError:
             message = f"{commit.url} could not be fetched within {FETCH_TIMEOUT:.0f} seconds"
             raise SkillrunError(message, "check the connection from this machine") from None
-        except (EOFError, ValueError, tarfile.TarError) as error:
+        except CommitRefused as error:
+            raise Unfetchable(f"{commit.url} {error}", error.hint) from error
+        except GitFailed as error:
             message = f"the objects that git fetched from {commit.url} cannot be read: {error}"
-            raise SkillrunError(message, f"inspect {self._folder}") from error
+            raise SkillrunError(message, f"check the repository, and {self._folder}") from error
         except OSError as error:
             if error.errno == ENAMETOOLONG:
                 message = f"a file name in commit {commit.sha} of {commit.url} is too long"
@@ -192,105 +212,44 @@ class CommitCache:
             raise SkillrunError(f"{self._folder} cannot be written: {error.strerror}", hint) from error
 
 
-class _Objects:
-    """The git objects of one commit, in a temporary folder."""
+async def _fetch_files(commit: Commit, objects: Path, target: Path, protocols: Sequence[str]) -> None:
+    """Fetch the objects of a commit into the folder `objects`, and write its files to `target`.
 
-    def __init__(self, git: str, folder: Path, protocols: Sequence[str]) -> None:
-        self._git, self._folder = git, folder
-        kept = {name: value for name, value in os.environ.items() if name not in _REDIRECTING_VARIABLES}
-        self._environ = {**kept, **_QUIET, "GIT_ALLOW_PROTOCOL": ":".join(protocols), "GIT_DIR": str(folder)}
+    Raises SkillrunError, CommitRefused, GitFailed, OSError.
+    """
+    environ = {**_QUIET, "GIT_ALLOW_PROTOCOL": ":".join(protocols), "GIT_DIR": str(objects)}
+    fetcher = Git.find(objects, environ, keep=_CREDENTIALS)
+    reader = Git.find(objects, {**git.LOCAL, "GIT_DIR": str(objects)})
+    if fetcher is None or reader is None:
+        raise SkillrunError("git is not installed, and the run needs it to fetch a repository", "install git")
+    kind = "sha256" if len(commit.sha) == 64 else "sha1"
+    result = await reader.run("init", "--quiet", "--bare", "--template=", f"--object-format={kind}")
+    if result.code:
+        raise _fetch_error(commit, result.messages)
+    result = await _fetch_ref(fetcher, commit, commit.sha, "--depth=1")
+    if result.code and _UNNAMED in result.messages:  # a server with an old protocol has only named refs: fetch all
+        # under other names, because git would follow `refs/replace`
+        result = await _fetch_ref(fetcher, commit, "+refs/*:refs/fetched/*")
+    if result.code:
+        raise _fetch_error(commit, result.messages)
+    await CommitWriter(reader, target).write(commit.sha)
 
-    async def fetch(self, commit: Commit) -> None:
-        """Fetch the objects of the commit.
 
-        Raises Unfetchable if the commit is missing or too large, and a different SkillrunError if this machine cannot
-        fetch it.
-        """
-        kind = "sha256" if len(commit.sha) == 64 else "sha1"
-        code, output = await self._run_git("init", "--quiet", "--bare", "--template=", f"--object-format={kind}")
-        if code:
-            raise _fetch_error(commit, output)
-        code, output = await self._fetch_ref(commit, commit.sha, "--depth=1")
-        if code and _UNNAMED in output:  # a server with an old protocol has only named refs: fetch all
-            code, output = await self._fetch_ref(commit, "+refs/*:refs/*")
-        if code:
-            raise _fetch_error(commit, output)
-        if (await self._run_git("cat-file", "-e", f"{commit.sha}^{{commit}}"))[0]:
-            raise _missing_commit_error(commit)
+async def _fetch_ref(fetcher: Git, commit: Commit, ref: str, *options: str) -> GitResult:
+    """Fetch a ref. Raises CommitTooLarge as soon as the objects are too large."""
 
-    async def _fetch_ref(self, commit: Commit, ref: str, *options: str) -> tuple[int, str]:
-        """Fetch a ref, and return git's exit code and messages. Raises Unfetchable if it is too large."""
-        return await self._run_git(
-            "fetch", "--quiet", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head",
-            "--no-auto-maintenance", *options, "--", commit.url, ref, too_large=_too_large_error(commit),
-        )  # fmt: skip
+    def check_size() -> None:
+        if _folder_size(fetcher.folder) > git.MAX_PROJECT_BYTES:
+            raise CommitTooLarge
 
-    async def write(self, commit: Commit, target: Path) -> None:
-        """Write the commit's files, and then its links, so that no file is written through a link.
-
-        Raises Unfetchable, OSError, tarfile.TarError.
-        """
-        too_large = _too_large_error(commit)
-        (self._folder / "info").mkdir(exist_ok=True)
-        (self._folder / "info/attributes").write_text(_UNCHANGED)
-        packed = self._folder / "files.tar"
-        arguments = ("archive", "--worktree-attributes", "--format=tar", f"--output={packed}", f"{commit.sha}^{{tree}}")
-        code, output = await self._run_git(*arguments, too_large=too_large, limit=3 * LARGEST)  # with the objects
-        if code:
-            raise EOFError(output)
-        links: list[tuple[Path, str]] = []
-        remaining_bytes, remaining_files = LARGEST, MAX_FILES
-        with tarfile.open(packed, encoding="utf-8") as archive:
-            for entry in archive:
-                await asyncio.sleep(0)  # other runs of this process continue, and the time limit holds
-                _check_entry(entry, commit)
-                if entry.isdir():  # also a submodule
-                    continue
-                remaining_bytes, remaining_files = remaining_bytes - entry.size, remaining_files - 1
-                if min(remaining_bytes, remaining_files) < 0:
-                    raise too_large
-                path = target / entry.name
-                path.parent.mkdir(parents=True, exist_ok=True)
-                content = archive.extractfile(entry) if entry.isreg() else None
-                if content is None:
-                    links.append((path, entry.linkname))
-                    continue
-                with path.open("xb") as file:
-                    shutil.copyfileobj(content, file)
-                path.chmod(0o755 if entry.mode & 0o100 else 0o644)
-        for path, link_target in links:
-            path.symlink_to(link_target)
-
-    async def _run_git(
-        self, *arguments: str, too_large: Unfetchable | None = None, limit: int | None = None
-    ) -> tuple[int, str]:
-        """Run git, and return its exit code and messages.
-
-        Raises `too_large`, if given, as soon as the folder has more than `limit` bytes.
-        """
-        settings = [part for setting in _SETTINGS for part in ("-c", setting)]
-        with tempfile.TemporaryFile() as messages:  # not a pipe, which a process outside of the group can keep open
-            process = await asyncio.create_subprocess_exec(
-                self._git, *settings, *arguments,
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.DEVNULL,
-                stderr=messages,
-                cwd=self._folder,
-                env=self._environ,
-                start_new_session=True,  # no terminal for prompts, and one process group to kill
-            )  # fmt: skip
-            running = asyncio.create_task(process.wait())
-            try:
-                while not (await asyncio.wait({running}, timeout=SIZE_CHECK_SECONDS))[0]:
-                    if too_large is not None and _folder_size(self._folder) > (limit or LARGEST):
-                        raise too_large
-            finally:
-                if process.returncode is None:
-                    with suppress(ProcessLookupError):
-                        os.killpg(process.pid, signal.SIGKILL)
-                await asyncio.wait({running})
-            messages.seek(0)
-            return process.returncode or 0, messages.read().decode(errors="replace")
+    checks = ("fetch.fsckObjects=true", *(f"fetch.fsck.{mistake}=ignore" for mistake in _OLD_MISTAKES))
+    return await fetcher.run(
+        *(part for check in checks for part in ("-c", check)),
+        *("fetch", "--quiet", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head", "--no-auto-maintenance"),
+        *(*options, "--", commit.url, ref),
+        seconds=FETCH_TIMEOUT,
+        check=check_size,
+    )
 
 
 def _folder_size(folder: Path) -> int:
@@ -303,29 +262,31 @@ def _folder_size(folder: Path) -> int:
     return size
 
 
-def _check_entry(entry: tarfile.TarInfo, commit: Commit) -> None:
-    """Raises Unfetchable for a path that git itself refuses, and for a link that is too long."""
-    if any(part.casefold() in ("", ".", "..", ".git") for part in entry.name.split("/")):
-        message = f"{commit.url} contains {quote_value(entry.name)}, which is not a valid path in a repository"
-        raise Unfetchable(message, "remove it there")
-    if len(os.fsencode(entry.linkname)) > LONGEST_LINK:
-        message = f"{commit.url} contains {quote_value(entry.name)}, a link that is too long"
-        raise Unfetchable(message, "remove it there")
+def _hash_files(folder: Path) -> str:
+    """Return a hash of the names, modes and contents of all files and links in a folder. Raises OSError."""
+    digest = hashlib.sha256()
+    for inner, folders, names in os.walk(folder, onerror=_raise_error):
+        folders.sort()
+        for name in sorted((*names, *folders)):
+            path = Path(inner, name)
+            status = path.lstat()
+            content = os.fsencode(path.readlink()) if path.is_symlink() else b""
+            content = path.read_bytes() if path.is_file() and not path.is_symlink() else content
+            digest.update(f"{path.relative_to(folder)}\0{status.st_mode:o}\0{len(content)}\0".encode(errors="replace"))
+            digest.update(content)
+    return digest.hexdigest()
 
 
-def _fetch_error(commit: Commit, output: str) -> SkillrunError:
+def _raise_error(error: OSError) -> None:
+    raise error
+
+
+def _fetch_error(commit: Commit, output: str) -> Exception:
     """Return the error for a failed fetch, with the first line of git's messages."""
     if _GONE.search(output):
-        return _missing_commit_error(commit)
+        return CommitRefused(f"has no commit {commit.sha}", "push the commit, and submit the run again")
+    if (invalid := _INVALID.search(output)) is not None:
+        return CommitRefused(f"contains an object that git refuses: {invalid[1]}")
     why = next((line.strip()[:200] for line in output.splitlines() if line.strip()), "git gave no reason")
     hint = "check the URL, and the credentials of this machine"
     return SkillrunError(f"{commit.url} cannot be fetched on this machine: {why}", hint)
-
-
-def _missing_commit_error(commit: Commit) -> Unfetchable:
-    return Unfetchable(f"{commit.url} has no commit {commit.sha}", "push the commit, and submit the run again")
-
-
-def _too_large_error(commit: Commit) -> Unfetchable:
-    message = f"{commit.url} at {commit.sha[:12]} has more than {LARGEST / 1e6:,.0f} MB or {MAX_FILES:,} files"
-    return Unfetchable(message, "use a repository with only the files that the run reads")

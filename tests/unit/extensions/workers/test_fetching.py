@@ -16,7 +16,8 @@ from pathlib import Path
 import pytest
 
 from skillrun.extensions.workers import fetching
-from skillrun.extensions.workers.fetching import Commit, CommitCache, Unfetchable, is_remote
+from skillrun.extensions.workers.fetching import VERIFIED, Commit, CommitCache, Unfetchable, is_remote
+from skillrun.repository import git as git_module
 from skillrun.repository.confined_folder import ConfinedFolder
 from skillrun.repository.paths import PathRefused
 from skillrun.repository.readable_folder import PathWithheld, ReadableFolder
@@ -72,7 +73,7 @@ def test_an_exact_commit_is_fetched_even_if_no_branch_points_to_it(origin: Path,
     assert (folder / "deep/er/ü ñ.bin").read_bytes() == bytes(range(256)) * 9000
     assert (folder / "run.sh").stat().st_mode & 0o777 == 0o755
     assert (fetch(tmp_path / "projects", second) / "a.txt").read_text() == "second\n"
-    assert sorted(entry.name for entry in folder.parent.iterdir()) == sorted({first.name, second.name})
+    assert sorted(entry.name for entry in folder.parent.iterdir()) == sorted({first.name, second.name, VERIFIED})
 
 
 @pytest.mark.parametrize("version", ["", "unset GIT_PROTOCOL; "])
@@ -176,7 +177,7 @@ def test_an_invalid_path_in_a_repository_is_refused(origin: Path, tmp_path: Path
     inner = create_tree(origin, f"100644 blob {blob}\tconfig\n")
     commit = git(origin, "commit-tree", create_tree(origin, f"040000 tree {inner}\t{name}\n"), "-m", "x")
     git(origin, "update-ref", "refs/heads/evil", commit)
-    with pytest.raises(Unfetchable, match="not a valid path in a repository"):
+    with pytest.raises(Unfetchable, match="contains an object that git refuses: hasDot"):
         fetch(tmp_path / "projects", Commit.parse(f"file://{origin}@{commit}"))
     assert list((tmp_path / "projects/repositories").iterdir()) == []
 
@@ -190,13 +191,13 @@ def test_a_name_that_is_too_long_is_refused_permanently(origin: Path, tmp_path: 
         fetch(tmp_path / "projects", Commit.parse(f"file://{origin}@{commit}"))
 
 
-@pytest.mark.parametrize("limit", ["LARGEST", "MAX_FILES"])
+@pytest.mark.parametrize("limit", ["MAX_PROJECT_BYTES", "MAX_FILES"])
 def test_a_commit_beyond_the_limits_is_refused(
     origin: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str
 ) -> None:
     for number in range(4):
         (origin / f"{number}.txt").write_text("x" * 3000)
-    monkeypatch.setattr(fetching, limit, {"LARGEST": 10_000, "MAX_FILES": 3}[limit])
+    monkeypatch.setattr(git_module, limit, {"MAX_PROJECT_BYTES": 10_000, "MAX_FILES": 3}[limit])
     with pytest.raises(Unfetchable, match="has more than"):
         fetch(tmp_path / "projects", commit_all(origin))
     assert list((tmp_path / "projects/repositories").iterdir()) == []
@@ -218,7 +219,7 @@ def test_a_slow_or_too_large_fetch_is_stopped_with_its_processes(
         with monkeypatch.context() as patched:
             patched.setenv("PATH", f"{programs}:{os.environ['PATH']}")
             patched.setattr(fetching, "FETCH_TIMEOUT", 1.0 if "sleep" in command else 60.0)
-            patched.setattr(fetching, "LARGEST", 100_000)
+            patched.setattr(git_module, "MAX_PROJECT_BYTES", 100_000)
             with pytest.raises(SkillrunError, match=message):
                 fetch(tmp_path / "projects", commit)
         group = (tmp_path / "pid").read_text().strip()
@@ -235,7 +236,7 @@ def test_a_commit_that_is_slow_to_unpack_is_stopped(
         (origin / f"{number}.txt").write_text("text")
     commit = commit_all(origin)
     monkeypatch.setattr(fetching, "FETCH_TIMEOUT", 2.0)
-    monkeypatch.setattr("shutil.copyfileobj", lambda *_: time.sleep(0.5))
+    monkeypatch.setattr(Path, "chmod", lambda *_: time.sleep(0.5))
     with pytest.raises(SkillrunError, match="could not be fetched within"):
         fetch(tmp_path / "projects", commit)
     assert list((tmp_path / "projects/repositories").iterdir()) == []
@@ -329,6 +330,63 @@ def test_several_runs_of_one_worker_fetch_a_commit_once(
     assert len(fetched) == 1
 
 
+@pytest.mark.finding("FS6")
+def test_a_server_with_an_old_protocol_cannot_replace_the_content_of_a_commit(
+    origin: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = commit_all(origin)
+    (origin / "a.txt").write_text("evil\n")
+    git(origin, "replace", first.sha, commit_all(origin).sha)
+    (tmp_path / "ssh").write_text('#!/bin/sh\nfor last; do :; done\nunset GIT_PROTOCOL; exec sh -c "$last"\n')
+    (tmp_path / "ssh").chmod(0o755)
+    monkeypatch.setenv("GIT_SSH_COMMAND", f"{tmp_path}/ssh")
+    monkeypatch.setenv("GIT_SSH_VARIANT", "ssh")
+    folder = fetch(tmp_path / "projects", Commit.parse(f"ssh://git@host{origin}@{first.sha}"), files=False)
+    assert (folder / "a.txt").read_text() == "first\n"
+
+
+@pytest.mark.finding("FS6")
+def test_a_commit_of_one_server_is_not_used_for_another_server(origin: Path, tmp_path: Path) -> None:
+    pin = commit_all(origin)
+    fetch(tmp_path / "projects", pin)
+    with pytest.raises(SkillrunError, match="cannot be fetched on this machine"):
+        fetch(tmp_path / "projects", Commit.parse(f"file://{tmp_path}/none/origin@{pin.sha}"))
+
+
+@pytest.mark.finding("FS6")
+def test_files_that_were_changed_in_the_cache_are_fetched_again(origin: Path, tmp_path: Path) -> None:
+    pin = commit_all(origin)
+    place = tmp_path / "projects" / fetching.FOLDER / pin.name
+    (place / "deep").mkdir(parents=True)
+    (place / "a.txt").write_text("forged\n")
+    assert (fetch(tmp_path / "projects", pin) / "a.txt").read_text() == "first\n"
+    changes: list[Callable[[], object]] = [
+        lambda: (place / "a.txt").write_text("forged\n"),
+        (place / "more.txt").touch,
+        lambda: (place / "a.txt").chmod(0o755),
+        (place / "a.txt").unlink,
+        lambda: (place / "link").symlink_to("/etc"),
+        (place / "folder").mkdir,
+    ]
+    for change in changes:
+        change()
+        assert (fetch(tmp_path / "projects", pin) / "a.txt").read_text() == "first\n"
+        assert [entry.name for entry in place.iterdir()] == ["a.txt"]
+        assert (place / "a.txt").stat().st_mode & 0o777 == 0o644
+
+
+@pytest.mark.finding("FS7")
+def test_a_server_that_sends_messages_without_end_is_stopped(
+    origin: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pin = commit_all(origin)
+    (tmp_path / "ssh").write_text("#!/bin/sh\nyes >&2\n")
+    (tmp_path / "ssh").chmod(0o755)
+    monkeypatch.setenv("GIT_SSH_COMMAND", f"{tmp_path}/ssh")
+    with pytest.raises(SkillrunError, match="git wrote more than"):
+        fetch(tmp_path / "projects", Commit.parse(f"ssh://git@host{origin}@{pin.sha}"), files=False)
+
+
 @pytest.mark.parametrize(
     ("url", "message"),
     [
@@ -348,8 +406,25 @@ def test_several_runs_of_one_worker_fetch_a_commit_once(
         (f"ssh://-oProxyCommand=x/x.git@{COMMIT}", "has no valid host"),
         (f"ssh://-x@host/x.git@{COMMIT}", "has no valid user"),
         (f"https:///x.git@{COMMIT}", "has no valid host"),
+        (f"https://host:port/x.git@{COMMIT}", "is not a valid URL"),
+        (f"ssh://%2DoProxyCommand=x@host/x.git@{COMMIT}", "has no valid user"),
+        (f"ssh://g%0Ait@host/x.git@{COMMIT}", "has no valid user"),
+        (f"ssh://@host/x.git@{COMMIT}", "has no valid user"),
+        (f"ssh://git@%2DoProxyCommand=x/x.git@{COMMIT}", "has no valid host"),
+        (f"ssh://git@host\\x/x.git@{COMMIT}", "has no valid host"),
+        (f"ssh://git@host/%2Dx@{COMMIT}", "has no valid path"),
+        (f"ssh://git@host//-x@{COMMIT}", "has no valid path"),
+        (f"ssh://git@host/%252Dx@{COMMIT}", "has no valid path"),
+        (f"ssh://git@host/a%5Cb@{COMMIT}", "has no valid path"),
+        (f"https://host/a%0Ab@{COMMIT}", "has no valid path"),
+        (f"https://host/a%C2%9Bb@{COMMIT}", "has no valid path"),
+        (f"https://host/a%00b@{COMMIT}", "has no valid path"),
+        (f"https://host/%FF@{COMMIT}", "has no valid path"),
+        (f"file:///%2e%2e/%2Dx@{COMMIT}", "has no valid path"),
+        (f"https://host/@{COMMIT}", "has no valid path"),
     ],
 )
+@pytest.mark.finding("FS15")
 def test_an_invalid_commit_url_is_refused(url: str, message: str) -> None:
     with pytest.raises(UsageError, match=message) as raised:
         Commit.parse(url)
