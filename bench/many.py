@@ -45,7 +45,7 @@ def workers(url: str) -> dict[str, float]:
         bundle = pack_project(project, ())
 
         def submit(run: str) -> None:
-            request = RunSubmission(inputs={"calls": 1, "members": []}, typed=["calls"], model="scripted:bench")
+            request = RunSubmission(inputs={"calls": 1, "members": []}, model="scripted:bench")
             opened.queue.submit(run, "bench", request.to_data(), bundle.sha, bundle.content)
             dispatch.wake(run)
 

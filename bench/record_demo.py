@@ -21,6 +21,7 @@ from typing import Final
 from bench.recorded import rules as recorded_replies
 from skillrun.cli.loading import load, load_script
 from skillrun.cli.output import Output
+from skillrun.cli.run_request import grant_inputs
 from skillrun.models.messages import NULL_LISTENER, AttemptListener, Gateway, Reply, Request
 from skillrun.models.scripted import Rule, ScriptedGateway
 from skillrun.questions.responder import open_responder
@@ -100,7 +101,7 @@ async def record(folder: Path, model: str = "") -> Recording:
         name = loaded.catalogue.resolve(model, os.environ).model if model else ""
         gateway = RecordedGateway(script.rules if script is not None else (), live, name)
         session = loaded.build_session(gateway, open_responder(unattended=True))
-        session.options = RunOptions(folder, MODEL, explicit_inputs=("repo",))
+        session.options = RunOptions(folder, MODEL, given_inputs=grant_inputs(inputs, ["repo"]))
         try:
             outcome = await start_run(session, inputs, LocalStore(folder / "runs"), RUN)
         finally:

@@ -485,7 +485,7 @@ def test_models_of_a_foreign_run_are_used_only_after_adoption(foreign_run_with_m
         assert "skillrun resume ada --adopt" in done.err
     assert snapshot(foreign_run_with_model) == before
     done = skillrun(*resume, "--adopt")
-    assert (done.code, "its settings were kept" in done.out) == (0, True), done.err
+    assert (done.code, "its settings are kept" in done.out) == (0, True), done.err
     assert skillrun("show", "ada", "--json").json["models"]["strong"] == "scripted:default"
 
 

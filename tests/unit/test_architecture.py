@@ -43,3 +43,13 @@ def test_the_page_names_every_package() -> None:
 
 def test_the_core_has_at_most_60_concepts() -> None:
     assert len(re.findall(r"\*\*\w+\*\*", GLOSSARY)) <= MAX_CORE_CONCEPTS
+
+
+@pytest.mark.row("Z7")
+@pytest.mark.finding("FS1", "FS3")
+def test_given_inputs_are_made_in_two_places() -> None:
+    texts = {path.relative_to(PACKAGE).as_posix(): path.read_text(encoding="utf-8") for path in PACKAGE.rglob("*.py")}
+    made = {name for name, text in texts.items() if "GivenInputs(" in text}
+    granted = {name for name, text in texts.items() if re.search(r"(?<!def )grant_inputs\(", text)}
+    assert made == {"cli/run_request.py", "store/seal.py"}
+    assert granted == {"cli/run_request.py", "cli/render.py", "cli/resume.py"}

@@ -58,7 +58,7 @@ def execute(request: RunRequest, out: Output) -> int:
             session.options,
             model=request.model,
             budget=request.budget,
-            explicit_inputs=request.explicit_inputs,
+            given_inputs=request.given_inputs,
             share=request.share,
         )
         outcome = await start_run(session, inputs, runs, name)
@@ -110,8 +110,8 @@ def execute_session(
                     session.services.on_replayed = gateway.on_replayed
                 observers = [display.on_event, count_call, *(each.on_event for each in listeners)]
                 session.services.listeners = observers
-                session.services.estimate = lambda state: estimate_run(
-                    loaded, state.inputs, state.override, state.typed, answer_options.load_prepared_answers
+                session.services.estimate = lambda state, given: estimate_run(
+                    loaded, state.inputs, state.override, given, answer_options.load_prepared_answers
                 )
                 outcomes.append(await start(session))
             finally:

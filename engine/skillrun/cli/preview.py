@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -33,6 +33,7 @@ from skillrun.runtime.summaries import TIER
 from skillrun.scoring.compaction import estimate_tokens
 from skillrun.store.memory import MemoryFiles
 from skillrun.store.outcome import Outcome
+from skillrun.store.seal import NO_INPUTS, GivenInputs
 from skillrun.structured_output.trailing_record import find_last_block
 from skillrun.syntax.diagnostics import SkillrunError
 from skillrun.types.types import identifier
@@ -140,7 +141,7 @@ async def preview_run(
     inputs: dict[str, Any],
     override: str,
     script: Iterable[Rule] = (),
-    typed: Collection[str] = (),
+    given_inputs: GivenInputs = NO_INPUTS,
     responder: AutoResponder | None = None,
     *,
     skips_jumps: bool = False,
@@ -171,7 +172,7 @@ async def preview_run(
     gateway = PaddedScriptedGateway(padding, script, price=loaded.catalogue.price)
     simulation, responder = Simulation(expected.by_step, ignore_gotos=skips_jumps), responder or AutoResponder()
     session = loaded.build_session(
-        gateway, responder, on_event, model=override, explicit_inputs=typed, simulation=simulation
+        gateway, responder, on_event, model=override, given_inputs=given_inputs, simulation=simulation
     )
     outcome = await simulate_run(session, inputs, files=MemoryFiles(runs=runs))
     turns: Counter[str] = Counter()
@@ -231,7 +232,7 @@ async def estimate_run(
     loaded: LoadedWorkflow,
     inputs: dict[str, Any],
     override: str,
-    typed: Collection[str],
+    given_inputs: GivenInputs,
     prepared: Callable[[], PreparedAnswers] = PreparedAnswers,
 ) -> dict[str, Any] | None:
     """Return the value of `run.estimate`, or None if the dry run does not complete.
@@ -242,7 +243,7 @@ async def estimate_run(
 
     async def preview_with(stand_in: AutoResponder) -> dict[str, Any] | None:
         with suppress(SkillrunError):  # the run itself reports the error
-            preview = await preview_run(loaded, inputs, override, typed=typed, responder=stand_in, skips_jumps=True)
+            preview = await preview_run(loaded, inputs, override, (), given_inputs, stand_in, skips_jumps=True)
             if preview.outcome.status == "interrupted":  # the dry run ends normally when its task is cancelled
                 raise asyncio.CancelledError
             return _estimate_data(preview)

@@ -14,6 +14,7 @@ from skillrun.cli.loading import load
 from skillrun.cli.options import current_project
 from skillrun.cli.output import Output
 from skillrun.cli.preview import preview_run
+from skillrun.cli.run_request import grant_inputs
 from skillrun.definitions.definitions import strip_markers
 from skillrun.models.messages import Request
 from skillrun.runtime.inputs import validate_inputs
@@ -105,9 +106,9 @@ def _render_previewed_prompt(
         if not equals:
             raise UsageError(f"`{pair}` is not a valid input", "use `-i NAME=VALUE`")
         values[name] = value
-    inputs_given = options.resolve_path_inputs(loaded.program.workflow, values)
-    inputs, _ = validate_inputs(loaded.program, inputs_given, current_project())
-    preview = asyncio.run(preview_run(loaded, inputs, model, typed=inputs_given))
+    values = options.resolve_path_inputs(loaded.program.workflow, values)
+    inputs, _ = validate_inputs(loaded.program, values, current_project())
+    preview = asyncio.run(preview_run(loaded, inputs, model, given_inputs=grant_inputs(inputs, values)))
     requests = {address: request for address, request in preview.requests if address.startswith(f"{workflow}/{phase}/")}
     addresses = [
         address

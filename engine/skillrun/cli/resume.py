@@ -20,7 +20,7 @@ from skillrun.cli.options import current_project
 from skillrun.cli.output import Output
 from skillrun.cli.preview import AutoResponder
 from skillrun.cli.registry import RESERVED_NAMES
-from skillrun.cli.run_request import AnswerOptions
+from skillrun.cli.run_request import AnswerOptions, grant_inputs
 from skillrun.cli.run_summary import summarize_run
 from skillrun.cli.trust import require_trust
 from skillrun.library.library import Library
@@ -29,6 +29,7 @@ from skillrun.questions.prepared_answers import check_answers
 from skillrun.questions.responder import answer_flags, has_terminal
 from skillrun.runtime import session as sessions
 from skillrun.runtime.resumed_state import (
+    FOREIGN_RUN,
     changed_files,
     effective_state,
     foreign_claims,
@@ -118,10 +119,11 @@ def resume_run(run_name: str, values: Mapping[str, Any], workflow: str = "") -> 
         **answer_flags(answer_options.answers, unattended=answer_options.unattended),
         **(script.command_flags if script is not None else {}),
     }
+    preview_session = _preview_session(loaded, state, adopt)
     planned = Forecast([], 0)
     if preview or ((changed or from_start) and not values["yes"]):
         rules = script.rules if script is not None else ()
-        planned = asyncio.run(forecast_calls(_preview_session(loaded, adopt), run, rules, from_start=from_start))
+        planned = asyncio.run(forecast_calls(preview_session, run, rules, from_start=from_start))
     ignored = [] if from_start else _ignored_edits(loaded.program, changed, run)
     if preview:
         _print_preview(planned, changed, ignored, (command_name, flags), out, from_start=from_start)
@@ -136,12 +138,14 @@ def resume_run(run_name: str, values: Mapping[str, Any], workflow: str = "") -> 
         out.note("\n".join([*(f"warning: {line}" for line in ignored), hint]))
     if script is None:
         _warn_about_script(run, ResumeCommand("--from-start" if values["from_start"] else ""), flags, out)
-        state = effective_state(_preview_session(loaded, adopt), run)
+        state = effective_state(preview_session, run)
         models, granted = loaded.resolve_models(state.override, state.models), values["trust_project"]
         loaded = require_trust(loaded, models, out, unattended=answer_options.unattended, is_granted=granted)
 
     async def resume_session(session: Session) -> Outcome:
-        session.options = replace(session.options, budget=values["budget"], share=values["share"], adopt=adopt)
+        given, share = preview_session.options.given_inputs, values["share"]
+        chosen = {"budget": values["budget"], "share": share, "adopt": adopt, "given_inputs": given}
+        session.options = replace(session.options, **chosen)
         return await sessions.resume_run(session, run, from_start=from_start)
 
     return execute_session(loaded, answer_options, resume_session, runs, name, script, out, is_resumed=True)
@@ -171,9 +175,10 @@ def _report_completed_run(run: StoredRun, state: State, library: Library, name: 
     out.data(summarize_run(RunView(run)))
 
 
-def _preview_session(loaded: LoadedWorkflow, adopt: bool | None) -> Session:
-    """Return a session that calls no model."""
-    return loaded.build_session(ScriptedGateway(), AutoResponder(), adopt=adopt)
+def _preview_session(loaded: LoadedWorkflow, state: State, adopt: bool | None) -> Session:
+    """Return a session that calls no model. With `adopt`, the user gives the inputs that the run already has."""
+    given = grant_inputs(state.inputs, state.inputs if adopt else ())
+    return loaded.build_session(ScriptedGateway(), AutoResponder(), adopt=adopt, given_inputs=given)
 
 
 def _resolve_adopt_option(
@@ -184,15 +189,19 @@ def _resolve_adopt_option(
     The result is the value of `--adopt` or, without it, the user's answer. It is None if there is nothing to decide.
     The run keeps its records in any case. Raises SkillrunError if the user must decide and cannot be asked.
     """
-    session = _preview_session(loaded, adopt)
-    claims = foreign_claims(session, run) if adopt is None else None
-    if claims is None or not claims.lines:
+    session = _preview_session(loaded, run.state(), adopt)
+    claims = foreign_claims(session, run)
+    if claims is None:
         return adopt
-    if not (can_ask and has_terminal()):
-        raise_undecided_error(session, run, claims)
-    out.note(format_claims(claims))
-    otherwise = f"stop, so that you can {CHANGE_INPUT_HINT}." if claims.paths else "use this project's settings."
-    return click.confirm(f"Keep these settings? No: {otherwise}", default=False, err=True)
+    if adopt is None and claims.lines:
+        if not (can_ask and has_terminal()):
+            raise_undecided_error(session, run, claims)
+        out.note(format_claims(claims))
+        otherwise = f"stop, so that you can {CHANGE_INPUT_HINT}." if claims.paths else "use this project's settings."
+        adopt = click.confirm(f"Keep these settings? No: {otherwise}", default=False, err=True)
+    if adopt:
+        out.line(f"{FOREIGN_RUN}; its settings are kept")
+    return adopt
 
 
 def _migrate_run(run: LocalRun, library: Library, out: Output, *, preview: bool) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -17,6 +17,7 @@ from skillrun.cli.trust import require_trust
 from skillrun.library.lookups import referenced_models
 from skillrun.questions.prepared_answers import PreparedAnswers, read_answers
 from skillrun.runtime.inputs import validate_inputs
+from skillrun.store.seal import GivenInputs
 from skillrun.syntax.diagnostics import UsageError
 from skillrun.syntax.source import MAX_BYTES
 from skillrun.types.fields import Field
@@ -41,7 +42,7 @@ class RunRequest:
 
     loaded: LoadedWorkflow
     inputs: dict[str, Any]
-    explicit_inputs: frozenset[str]
+    given_inputs: GivenInputs
     answer_options: AnswerOptions
     dry_run: bool
     budget: Mapping[str, float]
@@ -86,7 +87,7 @@ def build_run_request(
     if options["script"] is not None:
         options["model"] = options["model"] or "scripted:default"
     answer_options = AnswerOptions(*(options.pop(name) for name in ("unattended", "interactive", "answers")))
-    request = RunRequest(loaded, inputs, frozenset(typed), answer_options, json=out.json, **options)
+    request = RunRequest(loaded, inputs, grant_inputs(inputs, typed), answer_options, json=out.json, **options)
     calls_models = request.script is None and not request.dry_run
     loaded.check_models(request.model, inputs, keys=calls_models)
     if calls_models:
@@ -95,6 +96,12 @@ def build_run_request(
         trusted = require_trust(loaded, used, out, unattended=answer_options.unattended, is_granted=granted)
         request = replace(request, loaded=trusted)
     return request
+
+
+def grant_inputs(inputs: Mapping[str, object], names: Iterable[str]) -> GivenInputs:
+    """Return the inputs with these names as given by the user. `names` must come from the arguments of this process:
+    from the flags of inputs, or from `--adopt` for a run whose inputs the user was shown."""
+    return GivenInputs({name: inputs[name] for name in names if name in inputs})
 
 
 def _read_input(field: Field, value: Any, out: Output) -> Any:

@@ -111,7 +111,7 @@ def _estimate(request: RunRequest, out: Output) -> int:
         request.inputs,
         request.model,
         rules,
-        request.explicit_inputs,
+        request.given_inputs,
         responder,
         skips_jumps=not rules,
         runs=request.runs,

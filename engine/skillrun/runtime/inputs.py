@@ -12,20 +12,33 @@ from skillrun.checker.program import Program
 from skillrun.definitions.definitions import Workflow
 from skillrun.library.lookups import check_input_names
 from skillrun.syntax.diagnostics import UsageError, sanitize
+from skillrun.syntax.reading import is_outside
 from skillrun.types.fields import Field, resolve_inputs
 
 
 def validate_inputs(
-    program: Program, given: Mapping[str, Any], project: Path | None = None, elsewhere: Collection[str] = ()
+    program: Program,
+    given: Mapping[str, Any],
+    project: Path | None = None,
+    elsewhere: Collection[str] = (),
+    *,
+    confined: bool = False,
 ) -> tuple[dict[str, object], list[str]]:
     """Return the inputs of the workflow, including defaults, and warnings. Raises UsageError with all errors.
 
-    `elsewhere` names the inputs whose paths are on another machine. These paths are not checked.
+    `elsewhere` names the inputs whose paths are on another machine. These paths are not checked. If `confined` is set,
+    a path outside of the project is an error, also where a link leads to it.
     """
+    base = project or Path.cwd()
     values, errors, warnings = resolve_inputs(program.workflow.inputs, given, {"config": program.config})
-    for field in path_inputs(program.workflow):
+    for field in program.workflow.inputs if confined else ():
+        value = values.get(field.name) if field.item.word == "path" else None
+        for each in value if isinstance(value, list) else [] if value is None else [value]:
+            if is_outside(base / each, base):
+                errors.append(f"`{field.name}` is `{each}`, which is outside of the project; a case cannot read it")
+    for field in path_inputs(program.workflow) if not errors else ():
         if field.name in values and field.name not in elsewhere:
-            path = (project or Path.cwd()) / values[field.name]
+            path = base / values[field.name]
             if not path.exists():
                 is_url = ":/" in str(values[field.name])  # normalized as a path, so a URL has only one slash left
                 more = "; to have a worker fetch URL@COMMIT, use `skillrun submit`" if is_url else ""

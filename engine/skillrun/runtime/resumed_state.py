@@ -104,7 +104,7 @@ def apply_foreign_state(session: Session, state: State) -> list[str]:
     """
     if session.options.adopt:
         state.project = str(session.options.project)
-        return [f"{FOREIGN_RUN}; its settings were kept"]
+        return []
     claims = _find_claims(session, state)
     revoke_claims(state, session.program, claims, session.options.project)
     return [f"{FOREIGN_RUN}; it uses this project, its budget and its models"]

@@ -21,7 +21,7 @@ from skillrun.runtime.run_budget import RunBudget
 from skillrun.store.event_lines import utc_timestamp
 from skillrun.store.journal import Journal
 from skillrun.store.run_data import RunData
-from skillrun.store.seal import compute_seal
+from skillrun.store.seal import NO_INPUTS, GivenInputs, compute_seal
 from skillrun.store.state import State
 from skillrun.store.summaries import Summary
 
@@ -81,7 +81,7 @@ class Services:
     listeners: Iterable[Listener] = ()
     environ: Mapping[str, str] = field(default_factory=dict)
     cache: Path | None = None  # has the lists of models of the providers; None: no list is requested
-    estimate: Callable[[State], Awaitable[dict[str, Any] | None]] | None = None  # computes `run.estimate`
+    estimate: Callable[[State, GivenInputs], Awaitable[dict[str, Any] | None]] | None = None  # computes `run.estimate`
     on_replayed: Callable[[str, Request, Outcomes], None] = lambda *_: None  # called for each replayed call
     handle_signals: bool = True  # SIGINT and SIGTERM end the run
 
@@ -101,7 +101,8 @@ class RunOptions:
     project: Path = field(default_factory=Path.cwd)
     model: str = ""  # used for every call, instead of the configured models
     budget: Mapping[str, float] = field(default_factory=dict)
-    explicit_inputs: Collection[str] = ()  # inputs that the user gave explicitly
+    given_inputs: GivenInputs = NO_INPUTS
+    fetched_paths: Collection[str] = ()  # path inputs whose folder this process has fetched itself
     only_phases: Collection[str] = ()  # the phases that may start; all of them if empty
     rerun: Rerun = field(default_factory=Rerun)
     share: bool = False  # other users may read the files of a new run
@@ -253,7 +254,7 @@ class Run:
         async with self.evaluation.estimate_lock:
             is_unknown = run.state.estimate is None and run.journal.find("note", address, "") is None
             if is_unknown and services.estimate is not None and run.program.reads_name("run.estimate"):
-                run.state.estimate = await services.estimate(run.state)
+                run.state.estimate = await services.estimate(run.state, run.options.given_inputs)
                 if run.state.estimate is None:
                     await run.journal.record("note", address, "", {"reason": "the run could not be estimated"})
                 run.saver.pending = "all"

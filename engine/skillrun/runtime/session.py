@@ -37,6 +37,7 @@ from skillrun.store.memory import MemoryFiles, MemoryJournal
 from skillrun.store.outcome import RESUME_RUN, Outcome
 from skillrun.store.run_data import RunData
 from skillrun.store.run_view import RunView
+from skillrun.store.seal import sealed_inputs
 from skillrun.store.state import STATE, State
 from skillrun.store.stored_run import Store, StoredRun
 from skillrun.syntax.diagnostics import SkillrunError, UsageError
@@ -108,13 +109,17 @@ def _restrict_state(
     restart at the first phase: inputs, models and budget stay as they are.
     """
     options, notices = session.options, list[str]()
-    if not run.is_sealed(session.program, written, options.project):
+    if run.is_sealed(session.program, written, options.project):
+        options = replace(options, given_inputs=sealed_inputs(written))
+        if run.command_argument(options.project) == run.name or not Path(state.project).is_dir():
+            state.project = str(options.project)
+    else:
         notices = apply_foreign_state(session, state)
-    elif run.command_argument(options.project) == run.name or not Path(state.project).is_dir():
-        state.project = str(options.project)
+    session = replace(session, options=options)
+    state.typed = _typed_paths(session, state.inputs)
     if from_start:
         session = replace(session, options=replace(options, rerun=replace(options.rerun, reads=True)))
-        options = replace(options, model=state.override, explicit_inputs=state.typed)
+        options = replace(options, model=state.override)
         fresh = initial_state(replace(session, options=options), state.inputs)
         kept = ("started_at", "environment", "models", "budget", "project", "share", "estimate")
         state = replace(fresh, **{name: getattr(state, name) for name in kept}, going={"again": "from the start"})
@@ -280,8 +285,14 @@ def initial_state(session: Session, inputs: Mapping[str, object]) -> State:
         project=str(session.options.project),
         override=session.options.model,
         share=is_shared(session),
-        typed=[field.name for field in path_inputs(program.workflow) if field.name in session.options.explicit_inputs],
+        typed=_typed_paths(session, inputs),
     )
+
+
+def _typed_paths(session: Session, inputs: Mapping[str, object]) -> list[str]:
+    """Return the names of the path inputs that the user gave. With a valid seal, they are given on resume too."""
+    given = session.options.given_inputs.unchanged(inputs)
+    return [field.name for field in path_inputs(session.program.workflow) if field.name in given]
 
 
 async def _evaluate(
@@ -367,8 +378,8 @@ async def _pin(run: Run) -> None:
     await run.pin_models([*tiers, *referenced_models(library, workflow, state.inputs)])
     for provider, place in session.services.catalogue.provider_locations(state.models.values()).items():
         run.emit(Notice(f"{provider}: {place}"))
-    typed = {name: value for name, value in state.inputs.items() if name in session.options.explicit_inputs}
-    used = [*tiers, *referenced_models(library, workflow, typed)]  # a default may be unused in this run
+    given = session.options.given_inputs.unchanged(state.inputs)
+    used = [*tiers, *referenced_models(library, workflow, given)]  # a default may be unused in this run
     if any(run.resolve_model(name).provider == "embedded" for name in used):
         run.emit(Notice(EMBEDDED, "warn"))
 

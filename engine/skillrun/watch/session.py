@@ -185,15 +185,15 @@ class DevSession:
             self._open_responder(),
             model=job.model,
             budget=job.budget,
-            explicit_inputs=job.explicit_inputs,
+            given_inputs=job.given_inputs,
             only_phases=self.wishes.allowed_phases,
             rerun=self.rerun,
             share=job.share,
             command_flags=job.script.command_flags if job.script is not None else {},
         )
         session.services.on_replayed = self.calls.on_replayed
-        session.services.estimate = lambda state: estimate_run(
-            self.loaded, state.inputs, state.override, state.typed, job.answer_options.load_prepared_answers
+        session.services.estimate = lambda state, given: estimate_run(
+            self.loaded, state.inputs, state.override, given, job.answer_options.load_prepared_answers
         )
         return session
 

@@ -104,7 +104,7 @@ async def run_scripted_case(ready: ReadyCase, program: Program, catalogue: Catal
     gateway = ScriptedGateway(case.replies, catalogue.price)
     prepared = PreparedAnswers(case.answers)
     services = Services(catalogue, gateway, InteractiveResponder(prepared, None, attended=False), environ=environ)
-    session = Session(program, services, RunOptions(ready.project, case.model, explicit_inputs=case.input_names))
+    session = Session(program, services, RunOptions(ready.project, case.model))
     case_run = await run_case_in_memory(ready, session)
     if not case_run.has_started:
         return case_run

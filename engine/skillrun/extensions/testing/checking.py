@@ -138,7 +138,8 @@ def _read_inputs(case: Case, program: Program, project: Path, problems: Problems
         message = f"`{case.workflow}` has no input `{name}`"
         problems.report(case.span("inputs", name), "unknown-input", message, suggest(name, known))
     try:
-        return validate_inputs(program, {name: values[name] for name in values if name in known}, project)[0]
+        given = {name: values[name] for name in values if name in known}
+        return validate_inputs(program, given, project, confined=True)[0]
     except UsageError as error:
         for text in _BETWEEN.split(error.message):
             named = _NAMED.match(text)

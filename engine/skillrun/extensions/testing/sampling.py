@@ -117,12 +117,11 @@ class SampleContext:
     listener: Listener = lambda _: None
 
     def create_session(self, program: Program, project: Path, gateway: Gateway, case: Case | None = None) -> Session:
-        """Return a session. If `case` is given, use its answers, and treat its inputs as typed by the user."""
-        answers, inputs = (case.answers, case.input_names) if case is not None else ({}, frozenset())
-        person = InteractiveResponder(PreparedAnswers(answers), None, attended=False)
+        """Return a session. If `case` is given, use its answers."""
+        person = InteractiveResponder(PreparedAnswers(case.answers if case is not None else {}), None, attended=False)
         services = Services(self.catalogue, gateway, person, environ=os.environ, cache=self.cache)
         services.listeners = [self.listener]
-        return Session(program, services, RunOptions(project, self.override, explicit_inputs=inputs))
+        return Session(program, services, RunOptions(project, self.override))
 
 
 class SampleGateway(ScriptedGateway):

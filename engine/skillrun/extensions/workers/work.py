@@ -183,8 +183,9 @@ async def process_run(
         workflow = host.load_workflow(submitted)
         pinned = host.store.open_run(name).state().models if host.store.has(name) else {}
         workflow.check_worker(request.model, request.inputs, pinned)
-        for repository in request.repositories.values():
-            await host.commits.ensure_available(Commit.parse(repository))
+        commits = [Commit.parse(repository) for repository in request.repositories.values()]
+        for commit in commits:
+            await host.commits.ensure_available(commit)
     except Unfetchable as error:
         return Outcome("failed", error.message) if host.queue.fail(name, error.message) else None
     with ExitStack() as stack:
@@ -200,13 +201,15 @@ async def process_run(
             gateway = DrainingGateway(gateway, drain, metrics)
         gateway = observe_gateway(gateway, listeners, host.log)
 
-        async def find_estimate(_state: State) -> dict[str, object] | None:
+        async def find_estimate(_state: State, _given: object) -> dict[str, object] | None:
             return request.estimate  # computed when the run was submitted
 
         listener = metrics.listener_for(submitted) if metrics is not None else None
         try:
-            chosen = {"model": request.model, "budget": request.budget, "explicit_inputs": frozenset(request.typed)}
-            session = workflow.build_session(gateway, person, listener, host.folder, **chosen)
+            # The store is another party: models and budget are the submitter's choice, but no input counts as given.
+            chosen = {"model": request.model, "budget": request.budget, "adopt": True}
+            fetched = [commit.path for commit in commits]
+            session = workflow.build_session(gateway, person, listener, host.folder, fetched_paths=fetched, **chosen)
             observers = [*session.services.listeners, *(each.on_event for each in listeners)]
             services = replace(session.services, listeners=observers, handle_signals=False, estimate=find_estimate)
             session = replace(session, services=services)

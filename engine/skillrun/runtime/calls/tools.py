@@ -223,10 +223,14 @@ def withheld_names(run: Run) -> tuple[str, ...]:
 
 
 def user_paths(run: Run) -> set[str]:
-    """Return the paths that the user gave as inputs of the outermost run. They also hold for its inline workflows."""
+    """Return the paths that the user gave as inputs of the outermost run, and those that this process has fetched.
+
+    They also hold for inline workflows of the run.
+    """
     outer = run.outermost
-    paths = {field.name for field in outer.program.workflow.inputs if field.type.word == "path"}
-    return {str(outer.state.inputs[name]) for name in outer.state.typed if name in paths and name in outer.state.inputs}
+    given = outer.options.given_inputs.unchanged(outer.state.inputs)
+    paths = [field.name for field in outer.program.workflow.inputs if field.type.word == "path"]
+    return {*outer.options.fetched_paths, *(str(given[name]) for name in paths if name in given)}
 
 
 def report_repository(run: Run, folder: str) -> None:

@@ -134,7 +134,6 @@ def _build_submission(request: RunRequest, commits: Mapping[str, Commit], sent_f
     answers = request.answer_options.answers
     return RunSubmission(
         inputs={**request.inputs, **paths},
-        typed=sorted(request.explicit_inputs),
         model=request.model,
         budget=dict(request.budget),
         answers=answers.read_text(encoding="utf-8") if answers is not None else "",

@@ -181,12 +181,11 @@ class RunQueue:
 class RunSubmission:
     """A request with valid inputs.
 
-    `typed` names the inputs that the user gave. `answers` is the text of a file with prepared answers. `repositories`
+    `answers` is the text of a file with prepared answers. `repositories`
     maps the names of path inputs to URL@COMMIT.
     """
 
     inputs: dict[str, object]
-    typed: list[str] = field(default_factory=list)
     model: str = ""
     budget: dict[str, NonNegativeFloat] = field(default_factory=dict)
     answers: str = ""
@@ -203,6 +202,7 @@ class RunSubmission:
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Self:
         """Load a stored request. Raises SkillrunError unless it is a valid request of this version."""
+        data = {key: value for key, value in data.items() if key != "typed"}  # earlier versions wrote it
         unknown = sorted(data.keys() - field_checks(RunSubmission).keys())
         missing = sorted(required_fields(RunSubmission) - data.keys())
         names = ", ".join(f"`{name}`" for name in (*unknown, *invalid_keys(RunSubmission, data), *missing))
