@@ -1,4 +1,4 @@
-"""A test case is somebody else's: it reads only inside the project, whatever it or a recorded run folder says."""
+"""A test case is untrusted: it reads only inside the project, whatever it or a recorded run folder says."""
 
 from __future__ import annotations
 

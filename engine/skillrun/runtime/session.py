@@ -37,7 +37,7 @@ from skillrun.store.memory import MemoryFiles, MemoryJournal
 from skillrun.store.outcome import RESUME_RUN, Outcome
 from skillrun.store.run_data import RunData
 from skillrun.store.run_view import RunView
-from skillrun.store.seal import sealed_inputs
+from skillrun.store.seal import restore_given_inputs
 from skillrun.store.state import STATE, State
 from skillrun.store.stored_run import Store, StoredRun
 from skillrun.syntax.diagnostics import SkillrunError, UsageError
@@ -110,7 +110,7 @@ def _restrict_state(
     """
     options, notices = session.options, list[str]()
     if run.is_sealed(session.program, written, options.project):
-        options = replace(options, given_inputs=sealed_inputs(written))
+        options = replace(options, given_inputs=restore_given_inputs(written))
         if run.command_argument(options.project) == run.name or not Path(state.project).is_dir():
             state.project = str(options.project)
     else:
@@ -291,7 +291,7 @@ def initial_state(session: Session, inputs: Mapping[str, object]) -> State:
 
 def _typed_paths(session: Session, inputs: Mapping[str, object]) -> list[str]:
     """Return the names of the path inputs that the user gave. With a valid seal, they are given on resume too."""
-    given = session.options.given_inputs.unchanged(inputs)
+    given = session.options.given_inputs.matching(inputs)
     return [field.name for field in path_inputs(session.program.workflow) if field.name in given]
 
 
@@ -378,7 +378,7 @@ async def _pin(run: Run) -> None:
     await run.pin_models([*tiers, *referenced_models(library, workflow, state.inputs)])
     for provider, place in session.services.catalogue.provider_locations(state.models.values()).items():
         run.emit(Notice(f"{provider}: {place}"))
-    given = session.options.given_inputs.unchanged(state.inputs)
+    given = session.options.given_inputs.matching(state.inputs)
     used = [*tiers, *referenced_models(library, workflow, given)]  # a default may be unused in this run
     if any(run.resolve_model(name).provider == "embedded" for name in used):
         run.emit(Notice(EMBEDDED, "warn"))

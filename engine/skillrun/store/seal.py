@@ -37,13 +37,13 @@ CHANGE_INPUT_HINT: Final = "change the path under `inputs` in its state.md"
 class GivenInputs:
     """The inputs that the user gave: in the command line of this process, or of the process that sealed the state.
 
-    They are values, not names, so an input whose value changes later is no longer given. Only `grant_inputs` in
-    `cli/run_request.py` and `sealed_inputs` make them; an import contract and a test ensure it.
+    They are values, not names, so a later change of a value takes the grant away. Only `grant_inputs` in
+    `cli/run_request.py` and `restore_given_inputs` make them; an import contract and a test ensure it.
     """
 
     values: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
 
-    def unchanged(self, inputs: Mapping[str, object]) -> dict[str, object]:
+    def matching(self, inputs: Mapping[str, object]) -> dict[str, object]:
         """Return the given inputs that still have the given value in `inputs`."""
         return {name: value for name, value in self.values.items() if name in inputs and inputs[name] == value}
 
@@ -51,7 +51,7 @@ class GivenInputs:
 NO_INPUTS: Final = GivenInputs()
 
 
-def sealed_inputs(state: State) -> GivenInputs:
+def restore_given_inputs(state: State) -> GivenInputs:
     """Return the inputs that the user gave when a run started. The caller has verified the seal of the state."""
     return GivenInputs({name: state.inputs[name] for name in state.typed if name in state.inputs})
 

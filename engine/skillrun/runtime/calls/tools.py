@@ -228,7 +228,7 @@ def user_paths(run: Run) -> set[str]:
     They also hold for inline workflows of the run.
     """
     outer = run.outermost
-    given = outer.options.given_inputs.unchanged(outer.state.inputs)
+    given = outer.options.given_inputs.matching(outer.state.inputs)
     paths = [field.name for field in outer.program.workflow.inputs if field.type.word == "path"]
     return {*outer.options.fetched_paths, *(str(given[name]) for name in paths if name in given)}
 
