@@ -369,6 +369,30 @@ def test_a_conversation_that_no_longer_fits_is_dropped_with_a_warning(hold: Hold
     assert "Answer the design question" in run.prompt(f"*/second/{SECURITY}/*")
 
 
+@pytest.mark.row("D8")
+@pytest.mark.finding("FT3")
+@pytest.mark.parametrize("kind", ["invalid_request", "too_long", "other"])
+def test_a_conversation_that_the_provider_rejects_starts_anew_with_a_warning(hold: Hold, kind: str) -> None:
+    rejected: Rule = {"address": f"*/second/{ARCHITECT}/*", "fail": kind, "times": 1}
+    third = {"address": "*/third/*", "data": answer("A cookie with a number.", "It takes a microsecond.")}
+    rules = (CLASH, rejected, second(ARCHITECT, STAYS, NEW), QUIET, assessment(ARCHITECT, question="How fast?"), third)
+    run = hold(*rules, flags=["--session", "persistent"])
+    (warning,) = [one for one in run.summary("deliberation")["quality_warnings"] if "new conversation" in one]
+    assert warning.startswith(f"{ARCHITECT} starts a new conversation: the earlier one was rejected (")
+    assert (run.record["answered"], run.record["engaged"]) == ([3, 2, 1], [ARCHITECT])
+    assert "Answer the design question" in run.prompt(f"*/second/{ARCHITECT}/*"), "the new prompt is complete"
+    assert "Answer the design question" not in run.prompt(f"*/third/{ARCHITECT}/*"), "later rounds continue it"
+
+
+@pytest.mark.row("D8")
+@pytest.mark.finding("FT3")
+def test_a_member_whose_new_conversation_fails_too_is_silent(hold: Hold) -> None:
+    rejected: Rule = {"address": f"*/second/{ARCHITECT}/*", "fail": "invalid_request"}
+    run = hold(CLASH, rejected, QUIET, flags=["--session", "persistent"])
+    assert f"{ARCHITECT}: silent" in run.record["not_engaged"]
+    assert run.record["answered"] == [3, 1, 0]
+
+
 @pytest.mark.row("D9")
 def test_the_record_describes_the_process_and_the_document_does_not(hold: Hold) -> None:
     run = hold(CLASH, second(ARCHITECT, STAYS, NEW), QUIET, assessment(ARCHITECT, settled=("C-1",)))

@@ -110,9 +110,14 @@ def build_followup_request(frame: Frame, step: Step, seated: SeatedMember, parts
     system, model = get_shared_prefix(frame.phase).system, parts.resolved.model
     if room := parts.room(system, messages):
         return Request(model, system, messages, room, schema=parts.schema, continues_conversation=True)
-    frame.phase.warn(f"{seated.id} starts a new conversation: the earlier one no longer fits the window of {model}")
-    frame.sessions.pop(seated.id, None)
+    forget_conversation(frame, seated, f"the earlier one no longer fits the window of {model}")
     return None
+
+
+def forget_conversation(frame: Frame, seated: SeatedMember, reason: str) -> None:
+    """Warn that a member starts a new conversation, and forget the earlier one."""
+    frame.phase.warn(f"{seated.id} starts a new conversation: {reason}")
+    frame.sessions.pop(seated.id, None)
 
 
 def assemble_request(parts: PromptParts, last: tuple[Block, ...] = (), *, shared: bool = False) -> Request:

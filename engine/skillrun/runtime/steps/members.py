@@ -9,6 +9,7 @@ from itertools import count
 from typing import Any
 
 from skillrun.definitions.definitions import Protocol, Step
+from skillrun.models.messages import REJECTIONS
 from skillrun.runtime.calls.conversation import converse
 from skillrun.runtime.calls.member_request import MemberReply, MemberRequest, report_pruned_items
 from skillrun.runtime.calls.tools import lookup_tool, member_tools
@@ -19,6 +20,7 @@ from skillrun.runtime.prompts.context import (
     build_followup_request,
     build_request,
     conversation,
+    forget_conversation,
     is_persistent,
 )
 from skillrun.runtime.prompts.shared_prefix import is_worth_caching, material_blocks
@@ -29,6 +31,7 @@ from skillrun.runtime.prompts.step_records import (
     render_task,
     save_records,
 )
+from skillrun.runtime.run import PhaseRun
 from skillrun.runtime.scope import frame_names, new_frame
 from skillrun.runtime.steps.files import write_reply
 from skillrun.store.outcome import NextStep
@@ -99,18 +102,19 @@ async def _call_members(
     starts: dict[str, asyncio.Future[bool]] = {}
     wait_for_first = len(seated) > 1 and not frame.sequential and is_worth_caching(frame.phase)
 
-    async def ask(asked: MemberRequest) -> MemberReply | None:
+    async def ask(member: SeatedMember) -> MemberReply | None:
         """Make one attempt of a member, and return the result.
 
-        A member that has replied or failed permanently is not called again. Returns None without a call if the first
-        call of the member's model raised an error.
+        A member that has replied or failed permanently is not called again. If the provider rejects a request that
+        continues a conversation, the member is called once more in a new conversation. Returns None without a call if
+        the first call of the member's model raised an error.
         """
+        asked = requests[member.id]
         phase, model = frame.phase, asked.request.model
         if wait_for_first and model in starts and not await asyncio.shield(starts[model]):
             return None
         start = starts.setdefault(model, asyncio.get_running_loop().create_future())
-        key = f"{asked.address} {asked.request.fingerprint()}"
-        result: MemberReply | None = phase.attempts.results.get(key) or phase.attempts.permanent_failures.get(key)
+        key, result = _attempt_key(asked), _known_result(phase, asked)
 
         def begin() -> None:
             if not start.done():
@@ -122,7 +126,15 @@ async def _call_members(
                 latest = await converse(phase, asked, attempt, begin)
                 if not latest.refused:
                     phase.attempts.tries[key] = attempt
-                if latest.ok or latest.refused or attempt > phase.voided_attempts(key):
+                if asked.request.continues_conversation and latest.kind in REJECTIONS:
+                    forget_conversation(frame, member, f"the earlier one was rejected ({latest.reason})")
+                    try:
+                        asked = _build_request(step, frame, member, shape, record_request, shared=len(seated) > 1)
+                    except StepFailed:  # the new prompt does not fit either
+                        result = latest
+                    else:
+                        key, result = _attempt_key(asked), _known_result(phase, asked)
+                elif latest.ok or latest.refused or attempt > phase.voided_attempts(key):
                     result = latest
         finally:  # after an error, no waiting call starts
             if not start.done():
@@ -131,9 +143,9 @@ async def _call_members(
         return result
 
     if frame.sequential:
-        results: list[MemberReply | BaseException | None] = [await ask(asked) for asked in requests.values()]
+        results: list[MemberReply | BaseException | None] = [await ask(member) for member in seated]
     else:  # wait for active calls even after an error
-        results = await asyncio.gather(*map(ask, requests.values()), return_exceptions=True)
+        results = await asyncio.gather(*map(ask, seated), return_exceptions=True)
     replies = []
     for result in results:
         if isinstance(result, BaseException):
@@ -141,6 +153,16 @@ async def _call_members(
         assert result is not None, "the first call of the model has raised"
         replies.append(result)
     return replies
+
+
+def _attempt_key(asked: MemberRequest) -> str:
+    return f"{asked.address} {asked.request.fingerprint()}"
+
+
+def _known_result(phase: PhaseRun, asked: MemberRequest) -> MemberReply | None:
+    """Return the reply or the permanent failure of an earlier attempt; None if the request must be sent."""
+    key = _attempt_key(asked)
+    return phase.attempts.results.get(key) or phase.attempts.permanent_failures.get(key)
 
 
 def _build_request(
