@@ -75,7 +75,7 @@ def test_single_model_mode_uses_the_only_plan(society: Society, count: int) -> N
 @pytest.mark.parametrize("count", [0, 1])
 def test_too_few_reviews_cause_a_question(society: Society, count: int) -> None:
     rules: list[Rule] = failing(REVIEWS, *MODELS[count:])
-    assert society.begin("single-model", "multi-model", rules).code == 0, society.done.err
+    assert society.begin("single-model", "multi-model", rules).code == 1 - count, society.done.err
     events = [
         one for one in society.events if one["event"] == "Asked" and "reviewed the plan" in one["questions"][0]["text"]
     ]
@@ -86,7 +86,10 @@ def test_too_few_reviews_cause_a_question(society: Society, count: int) -> None:
     assert (front["plan_review_mode"], front["passed"]) == ("single-model" if count else "multi-model", bool(count))
     if not count:
         assert "Nobody has reviewed the plan." in society.text("planning/PLAN-REVIEW-SYNTHESIS.md")
-        assert "The plan has not passed a review." in society.messages()
+        assert "failed: The plan has not passed a review: nobody has reviewed it." in society.done.out
+        assert "# Not passed\n\nNobody has reviewed the plan.\n" in society.text("report.md")
+    else:
+        assert "1 of 3 models has reviewed the plan; the review counts as single-model." in society.messages()
 
 
 @pytest.mark.row("S2", "S8")
@@ -220,7 +223,7 @@ def test_half_is_not_a_majority_and_a_pass_with_a_blocking_point_fails(society: 
         *failing(REVIEWS, MODELS[2]),
         {"address": "implementation-plan/planning/revised/*", "text": plan("it again"), "record": False},
     ]
-    assert society.begin("single-model", "multi-model", rules).code == 0, society.done.err
+    assert society.begin("single-model", "multi-model", rules).code == 1, society.done.err
     first = society.text("round-1/planning/PLAN-REVIEW-SYNTHESIS.md")
     assert "**FAIL**: 1 of 2 reviews pass the plan." in first
     assert "It says PASS and names a point that blocks; that counts as FAIL." in first
@@ -229,6 +232,7 @@ def test_half_is_not_a_majority_and_a_pass_with_a_blocking_point_fails(society: 
 
 @pytest.mark.slow
 @pytest.mark.row("S6")
+@pytest.mark.finding("FT10")
 def test_a_plan_that_never_passes_is_kept_and_reported_as_failed(society: Society) -> None:
     rules: list[Rule] = [
         {
@@ -237,7 +241,16 @@ def test_a_plan_that_never_passes_is_kept_and_reported_as_failed(society: Societ
         },
         {"address": "implementation-plan/planning/revised/*", "text": plan("it again"), "record": False},
     ]
-    assert society.begin(rules=rules).code == 0, society.done.err
+    assert society.begin(rules=rules).code == 1, society.done.err
+    assert "failed: The plan has not passed a review: 0 of 1 reviews pass it." in society.done.out
+    report, front = society.text("report.md"), society.front("report.md")
+    assert report.split("---\n")[2].startswith("# Not passed\n\n0 of 1 reviews pass the plan, in round 3.\n")
+    for document in (report, society.text("ImplementationPlan.md")):
+        assert "- **BLOCKING** REVIEW-default-1, T-1: What REVIEW-default-1 says." in document
+        assert "- **IMPROVE** REVIEW-default-2, T-1: What REVIEW-default-2 says." in document
+    calls = front["calls"]
+    assert society.resume(rules, "--unattended").code == 1, "a resumed run does not pass either"
+    assert society.front("report.md")["calls"] == calls
     assert society.front("report.md")["rounds"] == 3
     assert society.front("report.md")["passed"] is False
     message = "The plan does not pass its review; what it lacks is in planning/PLAN-REVIEW-SYNTHESIS.md."
@@ -247,3 +260,78 @@ def test_a_plan_that_never_passes_is_kept_and_reported_as_failed(society: Societ
     assert (society.folder / "round-2" / "ImplementationPlan.md").is_file()
     prompts = society.prompts("planning/revised/*")
     assert all("What REVIEW-default-2 says." in prompt for prompt in prompts)
+
+
+@pytest.mark.row("S6")
+@pytest.mark.finding("FT10")
+@pytest.mark.parametrize("items", [(), (item("REVIEW-default-1", "NOTE"),)])
+def test_a_failed_review_without_required_changes_goes_back_with_its_text(
+    society: Society, items: tuple[Rule, ...]
+) -> None:
+    failed = {"walked": "I stopped at T-1: nothing says where rows come from.", "items": list(items), "verdict": "FAIL"}
+    rules: list[Rule] = [
+        {"address": f"{REVIEWS}/*", "data": failed, "times": 1},
+        {"address": "implementation-plan/planning/revised/*", "text": plan("it again"), "record": False},
+    ]
+    assert society.begin(rules=rules).code == 0, society.done.err
+    (prompt,) = society.prompts("planning/revised/*/1.1")
+    assert "I stopped at T-1: nothing says where rows come from." in prompt
+    assert ("What REVIEW-default-1 says." in prompt) is bool(items)
+    synthesis = society.text("round-1/planning/PLAN-REVIEW-SYNTHESIS.md")
+    assert "The verdict rests on this: I stopped at T-1: nothing says where rows come from." in synthesis
+    assert society.front("report.md")["passed"] is True
+
+
+@pytest.mark.row("S6")
+@pytest.mark.finding("FT10", "FT13")
+def test_points_of_a_minority_reach_the_plan_and_the_report(society: Society) -> None:
+    changed = {**item("REVIEW-ada-1"), "change": "Close it first."}
+    rules: list[Rule] = [{"address": f"{REVIEWS}/*ada/*", "data": review("FAIL", changed)}]
+    assert society.begin("single-model", "multi-model", rules).code == 0, society.done.err
+    report, written = society.text("report.md"), society.text("ImplementationPlan.md")
+    assert report.split("---\n")[2].startswith("# Passed\n\n2 of 3 reviews pass the plan, in round 1.\n")
+    line = "- **BLOCKING** REVIEW-ada-1, T-1: What REVIEW-ada-1 says."
+    assert f"{line}\n" in report.partition("## What reviewers found and the plan leaves open\n")[2]
+    assert written == f"{plan().strip()}\n\n## Open points\n\n{line} Change: Close it first.\n"
+    page = society.text("planning/PLAN-REVIEW-ada.md").split("---\n")[2]
+    assert page.startswith("# Review by plan-reviewer@scripted:ada: FAIL\n\nAll of it.\n")
+    assert "\n## BLOCKING REVIEW-ada-1: T-1\n\nWhat REVIEW-ada-1 says.\n\nChange: Close it first.\n" in page
+    assert "The review names no points." in society.text("planning/PLAN-REVIEW-bea.md")
+
+
+@pytest.mark.row("S6")
+@pytest.mark.finding("FT10")
+def test_a_rule_finding_that_the_author_keeps_has_its_reason_in_the_documents(society: Society) -> None:
+    vague = plan(more="Rows are counted as needed.")
+    kept = {"answers": [{"id": "P-1", "done": "kept", "how": "The request says so."}]}
+    rules: list[Rule] = [
+        {"address": "implementation-plan/planning/written/*", "text": vague},
+        {"address": "implementation-plan/planning/checked*/mended/*", "text": vague, "record": kept},
+    ]
+    assert society.begin(rules=rules).code == 0, society.done.err
+    for text in (society.text("report.md"), society.text("ImplementationPlan.md"), *society.prompts("review/*")):
+        assert "puts off or is vague: as needed." in text
+        assert "The request says so." in text
+
+
+@pytest.mark.row("S8")
+@pytest.mark.finding("FT11")
+def test_an_empty_list_of_models_is_reported(society: Society) -> None:
+    names = ["--planning-models", "", "--plan-review-models", ""]
+    assert society.begin("multi-model", "multi-model", (), *names, models=[]).code == 0, society.done.err
+    assert "`planning_models` names no model. The plan is written in single-model mode." in society.messages()
+    assert "`plan_review_models` names no model. The plan is reviewed in single-model mode." in society.messages()
+    front = society.front("report.md")
+    assert (front["planning_mode"], front["planning_mode_wanted"]) == ("single-model", "multi-model")
+
+
+@pytest.mark.row("S8")
+@pytest.mark.finding("FT11")
+def test_too_few_reachable_models_are_counted(society: Society) -> None:
+    (society.project / "config").mkdir()
+    (society.project / "config" / "implementation.yaml").write_text("least_models: 3\n")
+    assert society.begin("multi-model", "multi-model", models=MODELS[:2]).code == 0, society.done.err
+    found = "(`least_models` is 3): scripted:ada, scripted:bea"
+    for kind, verb in (("drafts", "written"), ("reviews", "reviewed")):
+        message = f"Only 2 models can be reached for the {kind} {found}. The plan is {verb} in single-model mode."
+        assert message in society.messages()

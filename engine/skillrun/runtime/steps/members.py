@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from itertools import count
 from typing import Any
@@ -114,32 +115,23 @@ async def _call_members(
         if wait_for_first and model in starts and not await asyncio.shield(starts[model]):
             return None
         start = starts.setdefault(model, asyncio.get_running_loop().create_future())
-        key, result = _attempt_key(asked), _known_result(phase, asked)
+        result: MemberReply | None = None
 
         def begin() -> None:
             if not start.done():
                 start.set_result(True)
 
         try:
-            while result is None:
-                attempt = phase.attempts.tries.get(key, 0) + 1
-                latest = await converse(phase, asked, attempt, begin)
-                if not latest.refused:
-                    phase.attempts.tries[key] = attempt
-                if asked.request.continues_conversation and latest.kind in REJECTIONS:
-                    forget_conversation(frame, member, f"the earlier one was rejected ({latest.reason})")
-                    try:
-                        asked = _build_request(step, frame, member, shape, record_request, shared=len(seated) > 1)
-                    except StepFailed:  # the new prompt does not fit either
-                        result = latest
-                    else:
-                        key, result = _attempt_key(asked), _known_result(phase, asked)
-                elif latest.ok or latest.refused or attempt > phase.voided_attempts(key):
-                    result = latest
+            result = await _attempt(phase, asked, begin)
+            if asked.request.continues_conversation and result.kind in REJECTIONS:
+                forget_conversation(frame, member, f"the earlier one was rejected ({result.reason})")
+                with suppress(StepFailed):  # the new prompt does not fit either
+                    asked = _build_request(step, frame, member, shape, record_request, shared=len(seated) > 1)
+                    result = await _attempt(phase, asked, begin)
         finally:  # after an error, no waiting call starts
             if not start.done():
                 start.set_result(result is not None)
-        _record_result(step, frame, asked, key, result)
+        _record_result(step, frame, asked, result)
         return result
 
     if frame.sequential:
@@ -159,10 +151,22 @@ def _attempt_key(asked: MemberRequest) -> str:
     return f"{asked.address} {asked.request.fingerprint()}"
 
 
-def _known_result(phase: PhaseRun, asked: MemberRequest) -> MemberReply | None:
-    """Return the reply or the permanent failure of an earlier attempt; None if the request must be sent."""
-    key = _attempt_key(asked)
-    return phase.attempts.results.get(key) or phase.attempts.permanent_failures.get(key)
+async def _attempt(phase: PhaseRun, asked: MemberRequest, on_response: Callable[[], None]) -> MemberReply:
+    """Make one attempt, and repeat it while it does not count. Return the result.
+
+    The reply or permanent failure of an earlier attempt is returned without a call.
+    """
+    attempts, key = phase.attempts, _attempt_key(asked)
+    known: MemberReply | None = attempts.results.get(key) or attempts.permanent_failures.get(key)
+    if known is not None:
+        return known
+    while True:
+        attempt = attempts.tries.get(key, 0) + 1
+        latest = await converse(phase, asked, attempt, on_response)
+        if not latest.refused:
+            attempts.tries[key] = attempt
+        if latest.ok or latest.refused or attempt > phase.voided_attempts(key):
+            return latest
 
 
 def _build_request(
@@ -209,9 +213,9 @@ def _build_request(
     )
 
 
-def _record_result(step: Step, frame: Frame, asked: MemberRequest, key: str, result: MemberReply) -> None:
+def _record_result(step: Step, frame: Frame, asked: MemberRequest, result: MemberReply) -> None:
     """Remember the result of a member, so that a later attempt of the step does not call the member again."""
-    attempts = frame.phase.attempts
+    attempts, key = frame.phase.attempts, _attempt_key(asked)
     if result.is_permanent:
         attempts.permanent_failures[key] = result
     if result.ok:
