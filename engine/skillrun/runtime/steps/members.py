@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -32,7 +33,6 @@ from skillrun.runtime.prompts.step_records import (
     render_task,
     save_records,
 )
-from skillrun.runtime.run import PhaseRun
 from skillrun.runtime.scope import frame_names, new_frame
 from skillrun.runtime.steps.files import write_reply
 from skillrun.store.outcome import NextStep
@@ -93,10 +93,8 @@ async def _call_members(
     responds for the first time, because the provider's cache is filled then. All requests are built before any is sent,
     so that no request depends on which reply arrives first.
     """
-    requests = {
-        member.id: _build_request(step, frame, member, shape, record_request, shared=len(seated) > 1)
-        for member in seated
-    }
+    build = partial(_build_request, step, frame, shape=shape, record_request=record_request, shared=len(seated) > 1)
+    requests = {member.id: build(member) for member in seated}
     if len(requests) < len(seated):
         twice = next(member.id for index, member in enumerate(seated) if member in seated[:index])
         raise StepFailed(f"`{step.id}` calls {twice} twice; use different variants or models", frame.at(step))
@@ -115,23 +113,30 @@ async def _call_members(
         if wait_for_first and model in starts and not await asyncio.shield(starts[model]):
             return None
         start = starts.setdefault(model, asyncio.get_running_loop().create_future())
-        result: MemberReply | None = None
+        key = f"{asked.address} {asked.request.fingerprint()}"
+        result: MemberReply | None = phase.attempts.results.get(key) or phase.attempts.permanent_failures.get(key)
 
         def begin() -> None:
             if not start.done():
                 start.set_result(True)
 
         try:
-            result = await _attempt(phase, asked, begin)
-            if asked.request.continues_conversation and result.kind in REJECTIONS:
-                forget_conversation(frame, member, f"the earlier one was rejected ({result.reason})")
-                with suppress(StepFailed):  # the new prompt does not fit either
-                    asked = _build_request(step, frame, member, shape, record_request, shared=len(seated) > 1)
-                    result = await _attempt(phase, asked, begin)
+            while result is None:
+                attempt = phase.attempts.tries.get(key, 0) + 1
+                latest = await converse(phase, asked, attempt, begin)
+                if not latest.refused:
+                    phase.attempts.tries[key] = attempt
+                if latest.ok or latest.refused or attempt > phase.voided_attempts(key):
+                    result = latest
         finally:  # after an error, no waiting call starts
             if not start.done():
                 start.set_result(result is not None)
-        _record_result(step, frame, asked, result)
+        if asked.request.continues_conversation and result.kind in REJECTIONS:
+            forget_conversation(frame, member, f"the earlier one was rejected ({result.reason})")
+            with suppress(StepFailed):  # the new prompt does not fit either
+                requests[member.id] = build(member)
+                return await ask(member)
+        _record_result(step, frame, asked, key, result)
         return result
 
     if frame.sequential:
@@ -145,28 +150,6 @@ async def _call_members(
         assert result is not None, "the first call of the model has raised"
         replies.append(result)
     return replies
-
-
-def _attempt_key(asked: MemberRequest) -> str:
-    return f"{asked.address} {asked.request.fingerprint()}"
-
-
-async def _attempt(phase: PhaseRun, asked: MemberRequest, on_response: Callable[[], None]) -> MemberReply:
-    """Make one attempt, and repeat it while it does not count. Return the result.
-
-    The reply or permanent failure of an earlier attempt is returned without a call.
-    """
-    attempts, key = phase.attempts, _attempt_key(asked)
-    known: MemberReply | None = attempts.results.get(key) or attempts.permanent_failures.get(key)
-    if known is not None:
-        return known
-    while True:
-        attempt = attempts.tries.get(key, 0) + 1
-        latest = await converse(phase, asked, attempt, on_response)
-        if not latest.refused:
-            attempts.tries[key] = attempt
-        if latest.ok or latest.refused or attempt > phase.voided_attempts(key):
-            return latest
 
 
 def _build_request(
@@ -213,9 +196,9 @@ def _build_request(
     )
 
 
-def _record_result(step: Step, frame: Frame, asked: MemberRequest, result: MemberReply) -> None:
+def _record_result(step: Step, frame: Frame, asked: MemberRequest, key: str, result: MemberReply) -> None:
     """Remember the result of a member, so that a later attempt of the step does not call the member again."""
-    attempts, key = frame.phase.attempts, _attempt_key(asked)
+    attempts = frame.phase.attempts
     if result.is_permanent:
         attempts.permanent_failures[key] = result
     if result.ok:
