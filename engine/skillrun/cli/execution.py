@@ -16,7 +16,7 @@ from skillrun.cli.formatting import count_noun, format_usage, phase_label, statu
 from skillrun.cli.live import run_view
 from skillrun.cli.loading import LoadedWorkflow, Script, cache_folder, exit_on_errors
 from skillrun.cli.options import current_project, open_store, require_store_url, select_store
-from skillrun.cli.output import Output, discard_stdout
+from skillrun.cli.output import Output
 from skillrun.cli.preview import estimate_run
 from skillrun.cli.run_request import AnswerOptions, RunRequest
 from skillrun.cli.run_summary import resume_command, summarize_run
@@ -127,10 +127,8 @@ def execute_session(
     except KeyboardInterrupt:  # Ctrl-C at a question; the cancelled run has saved its state
         if not outcomes:
             raise
-    try:
+    with suppress(OSError):  # the output cannot be written; the run itself has ended
         _print_outcome(outcomes[0], runs, name, out, calls if is_resumed else None)
-    except OSError:  # the output cannot be written; the run itself has ended
-        discard_stdout()
     return outcomes[0].exit_code
 
 

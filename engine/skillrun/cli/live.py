@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from skillrun.cli.formatting import format_duration, format_event, format_usage, format_waiting
-from skillrun.cli.output import Output, discard_stdout
+from skillrun.cli.output import Output
 from skillrun.definitions.definitions import enclosing_items
 from skillrun.events import (
     Answered,
@@ -145,9 +145,8 @@ class PlainView:
 
     def print_line(self, text: str) -> None:
         try:
-            self.out.line(text)
+            self.out.line(text, needs_reader=True)
         except OSError as error:
-            discard_stdout()
             gone = isinstance(error, BrokenPipeError)
             why = "the output was closed" if gone else f"the output cannot be written ({error.strerror})"
             with suppress(OSError):

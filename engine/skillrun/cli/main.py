@@ -15,7 +15,7 @@ from click.core import ParameterSource
 
 from skillrun import registry
 from skillrun.cli.options import current_project
-from skillrun.cli.output import Output, discard_stdout
+from skillrun.cli.output import Output, discard_output
 from skillrun.cli.registry import COMMANDS, COMPLETION_VARIABLE, GROUPS, OLD_NAMES, RESERVED_NAMES, CommandEntry
 from skillrun.syntax.diagnostics import SkillrunError, UsageError, did_you_mean, make_printable
 from skillrun.version import __version__
@@ -204,8 +204,11 @@ def main(arguments: list[str] | None = None) -> int:
 
         return complete(skillrun, instruction)
     try:
-        result: Any = skillrun.main(args=arguments, prog_name="skillrun", standalone_mode=False)
-        return result if isinstance(result, int) else 0
+        # `skillrun.main` would exit with 1 if the reader closed the output
+        with skillrun.make_context("skillrun", list(sys.argv[1:] if arguments is None else arguments)) as context:
+            result: Any = skillrun.invoke(context)
+    except click.exceptions.Exit as ended:
+        result = ended.exit_code
     except click.exceptions.NoArgsIsHelpError as error:
         Output().line(error.format_message())
         return USAGE_ERROR
@@ -213,21 +216,23 @@ def main(arguments: list[str] | None = None) -> int:
         from skillrun.cli.usage_errors import click_error
 
         return _print_error(*click_error(error), USAGE_ERROR)
-    except (KeyboardInterrupt, click.Abort):
+    except (KeyboardInterrupt, EOFError, click.Abort):
         Output().note("interrupted")
         return INTERRUPTED
-    except BrokenPipeError:  # the reader closed the output
-        discard_stdout()
-        return 1
+    except BrokenPipeError:  # the reader of `--help` or `logs` closed the output
+        discard_output(sys.stdout)
+        return 0
     except Exception as error:  # noqa: BLE001 (all other errors are bugs, and are logged to a file)
         if isinstance(error, SkillrunError):
             return _print_error(error.message, error.next_step, error.exit_code)
         if isinstance(error, OSError) and error.strerror:
+            discard_output(sys.stdout)  # what click could not write
             place = f"{error.filename}: " if error.filename else ""
             return _print_error(f"{place}{error.strerror}", "check the permissions and the free disk space", 1)
         from skillrun.cli.usage_errors import write_crash_report
 
         return _print_error(*write_crash_report(error), INTERNAL_ERROR)
+    return result if isinstance(result, int) else 0
 
 
 def _print_error(message: str, next_step: str, code: int) -> int:

@@ -20,9 +20,9 @@ class Output:
     quiet: bool = False
     """Whether a run prints only phases, warnings and its result."""
 
-    def line(self, text: str = "") -> None:
-        """Print a line of the result."""
-        _write(sys.stderr if self.json else sys.stdout, text)
+    def line(self, text: str = "", *, needs_reader: bool = False) -> None:
+        """Print a line of the result. With `needs_reader`, raises BrokenPipeError if the reader closed the output."""
+        _write(sys.stderr if self.json else sys.stdout, text, needs_reader=needs_reader)
 
     def lines(self, texts: Iterable[str]) -> None:
         """Print lines of the result, each as soon as it is made."""
@@ -42,12 +42,20 @@ class Output:
             _write(sys.stdout, text.replace("\x7f", "\\u007f"))  # the only control character that JSON leaves unescaped
 
 
-def _write(stream: Any, text: str) -> None:
-    stream.write(make_printable(text) + "\n")
-    stream.flush()
+def _write(stream: Any, text: str, *, needs_reader: bool = False) -> None:
+    try:
+        stream.write(make_printable(text) + "\n")
+        stream.flush()
+    except BrokenPipeError:  # as in `| head -1`: the command goes on, and ends with its own exit code
+        discard_output(stream)
+        if needs_reader:
+            raise
+    except OSError:
+        discard_output(stream)
+        raise
 
 
-def discard_stdout() -> None:
-    """Redirect standard output to the null device, so that flushing it at exit does not fail again."""
+def discard_output(stream: Any) -> None:
+    """Redirect a stream to the null device, so that flushing it at exit does not fail again."""
     with suppress(OSError, ValueError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

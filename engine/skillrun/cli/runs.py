@@ -76,9 +76,9 @@ def logs(run: str, follow: bool, runs: Path, json: bool) -> int:
             time.sleep(POLL_INTERVAL)
     for event in stored.events(follow=follow):
         if json:
-            out.line(encoding.dumps(event))
+            out.line(encoding.dumps(event), needs_reader=True)
             continue
         clock = str(event.get("at", ""))[11:19]
         for part in format_event(event).splitlines():
-            out.line(f"{clock}  {part}")
+            out.line(f"{clock}  {part}", needs_reader=True)
     return 0

@@ -366,7 +366,7 @@ class StatusBar(Output):
     can_redraw: bool = False
     _held_lines: list[list[tuple[bool, str]]] = field(default_factory=list)  # (is_note, text)
 
-    def line(self, text: str = "") -> None:
+    def line(self, text: str = "", *, needs_reader: bool = True) -> None:  # noqa: ARG002 (without a reader, dev ends)
         self.write_lines([(False, text)])
 
     def note(self, text: str) -> None:
@@ -382,7 +382,7 @@ class StatusBar(Output):
             if is_note:
                 super().note(text)
             else:
-                super().line(text)
+                super().line(text, needs_reader=True)
             self.draw()
 
     def draw(self) -> None:
