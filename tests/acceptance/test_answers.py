@@ -132,7 +132,7 @@ def test_errors_include_a_next_step(waiting: Path, folder: Path, skillrun: Call)
     unattended = skillrun("answers", "tea")
     assert (unattended.code, unattended.err) == (
         2,
-        """error: answering questions needs a terminal: `which`: Which one? (left, right)
+        """error: answering questions needs a terminal: `choice/which`: Which one? (left, right)
 hint: run this command in a terminal, or give answers with `--answers FILE`
 """,
     )

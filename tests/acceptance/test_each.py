@@ -265,11 +265,14 @@ steps:
     assert (waiting.code, "put `pack/packed~hat/sure: yes` (or: no) into answers.yaml" in waiting.out) == (75, True)
     answers.write_text("pack/packed~hat/sure: yes\npack/packed~coat/sure: no\nmore: [a, b]\n", encoding="utf-8")
     waiting = skillrun("resume", "r", "--answers", "answers.yaml")
-    assert (waiting.code, "put `pack/again#2/more-1: …` and `pack/again#2/more-2: …`" in waiting.out) == (75, True)
+    assert (waiting.code, "put `pack/again#2/more/more-1: …` and `pack/again#2/more/more-2: …`" in waiting.out) == (
+        75,
+        True,
+    )
     assert "no question has the name" not in waiting.out + waiting.err
     assert "answered from the prepared answers: pack/packed~coat/sure = no" in waiting.out
     unanswered = skillrun("answers", "r")
-    assert "`pack/again#2/more-1`: More?" in unanswered.err
+    assert "`pack/again#2/more/more-1`: More?" in unanswered.err
     with answers.open("a", encoding="utf-8") as file:
         file.write("pack/again#2/more-1: c\npack/again#2/more-2: d\n")
     assert skillrun("resume", "r", "--answers", "answers.yaml").code == 0

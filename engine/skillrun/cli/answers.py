@@ -13,17 +13,18 @@ import click
 
 from skillrun.cli import completion, options
 from skillrun.cli.formatting import count_noun, format_event
+from skillrun.cli.loading import exit_on_errors
 from skillrun.cli.options import current_project
 from skillrun.cli.output import Output
 from skillrun.cli.run_summary import resume_command
 from skillrun.questions.answers import GENERATED_NOTE, Answer, Question, choices_of, needs_answer, to_one_line
-from skillrun.questions.prepared_answers import read_answers, unique_answer_key
+from skillrun.questions.prepared_answers import PreparedAnswers, answer_names, read_answers
 from skillrun.questions.responder import has_terminal
 from skillrun.questions.terminal import ProgressKind, Terminal
 from skillrun.store.inbox import AnswerInbox, PendingQuestions
 from skillrun.store.run_history import read_history
 from skillrun.store.stored_run import StoredRun
-from skillrun.syntax.diagnostics import SkillrunError, UsageError
+from skillrun.syntax.diagnostics import Problems, SkillrunError, UsageError
 
 PICKUP_TIMEOUT: Final = 5.0  # seconds to wait until the process that executes the run has read the answers
 POLL_INTERVAL: Final = 0.1
@@ -78,7 +79,8 @@ def answers(run: str, answers: Path | None, runs: Path, json: bool) -> int:
     stored = options.open_run(run, runs)
     state = stored.state()
     status = stored.status(state)
-    waiting = read_history(stored.events()).waiting if status != CANCELLED else []
+    history = read_history(stored.events())
+    waiting = history.waiting if status != CANCELLED else []
     if json:
         questions = [
             {"address": each.address, "phase": each.phase, "questions": list(map(dict, each.questions))}
@@ -95,12 +97,16 @@ def answers(run: str, answers: Path | None, runs: Path, json: bool) -> int:
         why = f": {state.reason}" if state.reason and status == state.status else ""
         hint = f"`skillrun show {stored.command_argument(current_project())}` shows its progress"
         raise SkillrunError(f"`{stored.name}` has no open questions (it is {status}{why})", hint)
-    answered_questions = asyncio.run(_collect_answers(open_questions, inbox, answers, out))
+    prepared = None
+    if answers is not None:
+        prepared = read_answers(answers)
+        prepared.restrict(history.shown)
+    answered_questions = asyncio.run(_collect_answers(open_questions, inbox, prepared, out))
     return _report_progress(stored, answered_questions, out) if answered_questions else 1
 
 
 async def _collect_answers(
-    open_questions: list[PendingQuestions], inbox: AnswerInbox, file: Path | None, out: Output
+    open_questions: list[PendingQuestions], inbox: AnswerInbox, prepared: PreparedAnswers | None, out: Output
 ) -> list[PendingQuestions]:
     """Answer questions from the file or in the terminal, and return the answered questions.
 
@@ -108,12 +114,14 @@ async def _collect_answers(
     open question, InvalidPreparedAnswer, and UsageError if a terminal is needed but missing.
     """
     texts = "; ".join(
-        f"`{unique_answer_key(waiting.key, question)}`: {_format_question(question)}"
+        f"`{name}`: {_format_question(question)}"
         for waiting in open_questions
-        for question in waiting.questions
+        for name, question in zip(answer_names(waiting.key, waiting.questions), waiting.questions, strict=True)
     )
-    if file is not None:
-        prepared = read_answers(file)
+    if prepared is not None:
+        problems = Problems()
+        prepared.check_unique(((waiting.key, waiting.questions) for waiting in open_questions), problems)
+        exit_on_errors(problems, out, "No question was answered.", code=2)
         answered_questions = []
         for waiting in open_questions:
             may_stay_open = waiting.may_skip or bool(waiting.enough)
@@ -127,8 +135,10 @@ async def _collect_answers(
                 answered_questions.append(waiting)
         for name in prepared.unused_keys():
             out.note(f"warning: no open question used the prepared answer `{name}`")
+        for line in prepared.late_answers.values():
+            out.note(f"warning: {line}")
         if not answered_questions:
-            raise SkillrunError(f"{file} answers none of the open questions", f"open questions: {texts}")
+            raise SkillrunError(f"{prepared.path} answers none of the open questions", f"open questions: {texts}")
         return answered_questions
     if not has_terminal():
         raise UsageError(
@@ -195,8 +205,8 @@ def questions(runs: Path, out: Output) -> int:
             out.note(f"warning: {name}: {str(error).splitlines()[0]}")
             continue
         for each in waiting:
-            for question in each.questions:
-                out.line(f"{name}  {each.phase}  {question['id']}: {_format_question(question)}")
+            for address, question in zip(answer_names(each.key, each.questions), each.questions, strict=True):
+                out.line(f"{name}  {address}: {_format_question(question)}")
                 rows.append({"run": name, "phase": each.phase, "address": each.address, "question": dict(question)})
     end = f"{count_noun(len(rows), 'question')}; `skillrun answers RUN` answers them"
     out.line(end if rows else "no open questions")

@@ -140,16 +140,18 @@ def _format_answers(event: Data) -> list[str]:
     """
     if event["replayed"]:
         return []
-    from skillrun.questions.answers import PREPARED  # slow imports
-    from skillrun.questions.prepared_answers import unique_answer_key
+    from skillrun.definitions.definitions import strip_markers  # slow imports
+    from skillrun.questions.answers import PREPARED
+    from skillrun.questions.prepared_answers import answer_names
 
     by_source: dict[str, dict[str, Any]] = {}
     left_open: dict[str, Any] = {}
-    for answer in event["answers"]:
+    names = answer_names(str(event["address"]).partition("/")[2], event["answers"])
+    for answer, full_name in zip(event["answers"], names, strict=True):
         by, name = str(answer.get("answered_by")), str(answer.get("id", ""))
         if answer.get("answer") not in (None, ""):
-            if by == PREPARED:
-                name = unique_answer_key(str(event["address"]).partition("/")[2].rpartition("@")[0], {"id": name})
+            if by == PREPARED and strip_markers(full_name) != full_name:
+                name = full_name
             by_source.setdefault(ANSWER_SOURCES.get(by, "answered"), {})[name] = answer["answer"]
         elif answer.get("comment"):
             left_open[name] = answer["comment"]

@@ -1,8 +1,12 @@
 """Prepared answers from a YAML file: `--answers FILE`.
 
 A key is the id of a question, the id of a step (for all its questions), or the address of a question or step
-(`architecture/divergence`). In an address, the pass of a loop and the item of an `each` are optional. A value is the
-answer, `{answer: …, confidence: …}`, or a list with one answer for each time that the question is asked.
+(`architecture/divergence`). In an address, the pass of a loop, the item of an `each` and the round are optional. A key
+that fits questions of several steps is refused. A value is the answer, `{answer: …, confidence: …}`, or a list with one
+answer for each time that the question is asked.
+
+A single answer that fits a question for which the run has waited answers that question, and no question that was asked
+later: the user has not seen it yet.
 
 Before a run, the questions of its workflow show whether the run needs a user and whether the prepared answers are
 valid. Questions whose condition cannot be true with the inputs are left out.
@@ -10,9 +14,12 @@ valid. Questions whose condition cannot be true with the inputs are left out.
 
 from __future__ import annotations
 
+import math
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Mapping as AbstractMapping
+from collections.abc import Sequence as AbstractSequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -44,6 +51,7 @@ KEYS: Final[Keys] = {
     "answer": Key("anything", "a text, a number, or a list of them", required=True),
     "confidence": Key("sentence", "the confidence level"),
 }
+_ROUND: Final = re.compile(r"@([\d.]+)$")
 RecordBuilder = Callable[[Question, Answer], QuestionRecord]
 """A function that builds the record of a question and its answer, as the run stores it."""
 
@@ -51,7 +59,8 @@ RecordBuilder = Callable[[Question, Answer], QuestionRecord]
 class InvalidPreparedAnswer(SkillrunError):
     """A prepared answer is invalid for its question. The question stays open."""
 
-    def __init__(self, error: InvalidAnswer, span: Span, what: str) -> None:
+    def __init__(self, error: InvalidAnswer, span: Span, key: str, question: Question) -> None:
+        what = f"`{question.get('id')}` of `{split_key(key)[0]}`"
         super().__init__(f"{span.path}:{span.line}:{span.column}: {error.message}, for {what}", error.next_step)
         self.path = span.path
 
@@ -72,6 +81,19 @@ class PreparedEntry(NamedTuple):
     items: tuple[PreparedAnswer, ...] | None = None
 
 
+class ShownQuestion(NamedTuple):
+    """A question for which an earlier process waited, and the record of its answer, if it was answered since.
+
+    `key` is the address of its step with the round. `shown_at` and `answered_at` count the events of the run.
+    """
+
+    key: str
+    question: Question
+    shown_at: int
+    record: QuestionRecord | None = None
+    answered_at: int = 0
+
+
 class PreparedAnswers:
     """The answers in a file. A list provides one answer each time that the question is asked."""
 
@@ -80,17 +102,48 @@ class PreparedAnswers:
         self._entries = entries or {}
         self._use_counts: Counter[str] = Counter()
         self._used_keys: set[str] = set()
+        self._steps: dict[str, str] = {}  # keyed by key: the step that used it first, without passes and items
+        self._allowed: dict[str, set[tuple[str, str]]] = {}
+        """The questions that the answer to a question for which the run has waited may answer: step and id."""
         self.late_answers: dict[str, str] = {}
         """A line for each prepared answer that came too late for its question, keyed by the answer's key."""
+
+    def restrict(self, shown: Iterable[ShownQuestion]) -> None:
+        """Restrict each single answer that fits a question in `shown` to such questions: a later question has not been
+        shown to the user who wrote the answer. An answer that was used before a question was shown does not fit it."""
+        questions_by_name: dict[str, list[ShownQuestion]] = {}
+        for each in shown:
+            name = self._find_key(each.key, each.question)
+            if name is not None and not self._has_answer_list(name, each.question):
+                questions_by_name.setdefault(name, []).append(each)
+        for name, questions in questions_by_name.items():
+            uses = [each.answered_at for each in questions if self._has_answered(name, each)]
+            first_use = min(uses, default=math.inf)
+            self._allowed[name] = {
+                (each.key, str(each.question.get("id")))
+                for each in questions
+                if each.shown_at < first_use or each.question.get("once")
+            }
+
+    def _has_answered(self, name: str, shown: ShownQuestion) -> bool:
+        """Whether the answer to a question is the prepared answer of the key `name`."""
+        if shown.record is None or shown.record.get("answered_by") != PREPARED:
+            return False
+        with suppress(InvalidAnswer):
+            answer = _validate_prepared_answer(self._entries[name].whole, shown.question)
+            return answer.get("answer") == shown.record.get("answer")
+        return False
 
     def take(self, key: str, question: Question, *, required: bool = False) -> Answer | None:
         """Return the prepared answer to a question that is asked now, or None if the file has no answer left.
 
-        Raises InvalidPreparedAnswer if the answer is invalid, or if it is empty and `required` is set.
+        `key` is the address of the question's step, with the round. Raises InvalidPreparedAnswer if the answer is
+        invalid, if it is empty and `required` is set, or if its key fits questions of several steps.
         """
         name = self._find_key(key, question)
-        if name is None:
+        if name is None or not self._may_answer(name, key, question):
             return None
+        self._check_step(name, key, question)
         prepared = self._next_answer(name, question)
         self._count_use(name)
         if prepared is None:
@@ -98,16 +151,19 @@ class PreparedAnswers:
         try:
             return _validate_prepared_answer(prepared, question, required=required)
         except InvalidAnswer as error:
-            raise InvalidPreparedAnswer(error, prepared.span, f"`{question.get('id')}` of `{key}`") from None
+            raise InvalidPreparedAnswer(error, prepared.span, key, question) from None
 
     def skip(self, key: str, questions: Iterable[Question]) -> None:
         """Count questions whose answers are in the journal. A list then continues with the answer for the next
         question. A single answer stays available."""
         for question in questions:
             name = self._find_key(key, question)
-            if name is not None and self._has_answer_list(name, question):
+            if name is None:
+                continue
+            self._steps.setdefault(name, strip_markers(split_key(key)[0]))
+            if self._has_answer_list(name, question):
                 self._count_use(name)
-            elif name is not None:
+            else:
                 self._used_keys.add(name)
 
     def mark_used(self, key: str, questions: Iterable[Question]) -> None:
@@ -142,8 +198,29 @@ class PreparedAnswers:
 
     def has_unused_answers(self, key: str, questions: Iterable[Question]) -> bool:
         """Whether an unused answer remains for each question."""
-        names = ((self._find_key(key, question), question) for question in questions)
-        return all(name is not None and self._next_answer(name, question) is not None for name, question in names)
+        return all(
+            (name := self._find_key(key, question)) is not None
+            and self._may_answer(name, key, question)
+            and self._next_answer(name, question) is not None
+            for question in questions
+        )
+
+    def _may_answer(self, name: str, key: str, question: Question) -> bool:
+        """Whether the answer of the key `name` may answer a question. If it was for an earlier one, note that."""
+        if name not in self._allowed or (key, str(question.get("id"))) in self._allowed[name]:
+            return True
+        (address,) = answer_names(key, [question])
+        self.late_answers[name] = f"`{name}` answers an earlier question, so it does not answer `{address}`"
+        return False
+
+    def _check_step(self, name: str, key: str, question: Question) -> None:
+        """Raise InvalidPreparedAnswer if a question of another step has used the same key."""
+        step = strip_markers(split_key(key)[0])
+        first = self._steps.setdefault(name, step)
+        if step != first and not question.get("once"):
+            names = " or ".join(f"`{each}/{question.get('id')}`" for each in (first, step))
+            error = InvalidAnswer(f"`{name}` may mean {names}", "write the one that you mean")
+            raise InvalidPreparedAnswer(error, self._entries[name].key, key, question)
 
     def _next_answer(self, name: str, question: Question) -> PreparedAnswer | None:
         answers = _answers_per_time(self._entries[name], question)
@@ -178,34 +255,66 @@ class PreparedAnswers:
         """Warn of unknown names that resemble the name of a question. Other unknown names may belong to computed
         questions."""
         for name, entry in self._entries.items():
-            if strip_markers(name) not in known and (hint := did_you_mean(name, known)):
+            if _without_markers(name) not in known and (hint := did_you_mean(name, known)):
                 problems.report(entry.key, "unknown-question", f"no question has the name `{name}`", hint, "warning")
+
+    def check_unique(self, asked: Iterable[tuple[str, AbstractSequence[Question]]], problems: Problems) -> None:
+        """Report the keys that fit questions of several steps. `asked` has each step's address and its questions."""
+        addresses: dict[str, dict[str, str]] = {}  # keyed by key and by step
+        for key, questions in asked:
+            step = strip_markers(split_key(key)[0])
+            for question, address in zip(questions, answer_names(step, questions), strict=True):
+                for name in () if question.get("once") else answer_keys(step, question):
+                    addresses.setdefault(name, {}).setdefault(step, address)
+        for name, entry in self._entries.items():
+            if len(found := [*addresses.get(name, {}).values()]) > 1:
+                message = f"`{name}` may mean {' or '.join(f'`{address}`' for address in found)}"
+                problems.report(entry.key, "ambiguous", message, "write the one that you mean, or each of them")
 
     def _find_key(self, key: str, question: Question) -> str | None:
         return next((name for name in answer_keys(key, question) if name in self._entries), None)
 
     def matching_entries(self, key: str, question: Question) -> list[PreparedEntry]:
-        """Return the entries for a question, in any pass and for any item."""
+        """Return the entries for a question, in any pass and round and for any item."""
         names = answer_keys(key, question)
-        return [written for name, written in self._entries.items() if strip_markers(name) in names]
+        return [written for name, written in self._entries.items() if _without_markers(name) in names]
+
+
+def split_key(key: str) -> tuple[str, str]:
+    """Return the address and the round of a step's key, such as `gate/ok` and `2` for `gate/ok@2`.
+
+    The round is empty in the first round.
+    """
+    match = _ROUND.search(key)
+    if match is None:
+        return key, ""
+    return key[: match.start()], match[1] if set(match[1].split(".")) != {"1"} else ""
 
 
 def answer_keys(key: str, question: Question) -> tuple[str, ...]:
-    """Return the keys that provide an answer to a question, most specific first: for this pass and item, for any pass
-    and item, and for any step."""
-    id_, step = str(question.get("id", "")), strip_markers(key)
-    return (_sibling_key(key, id_), key, _sibling_key(step, id_), step, id_, step.rpartition("/")[2])
+    """Return the keys that provide an answer to a question, most specific first: for this round, for this pass and
+    item, for any pass and item, and for any step."""
+    id_, (place, round_number) = str(question.get("id", "")), split_key(key)
+    step = strip_markers(place)
+    places = (f"{place}/{id_}", _sibling_key(place, id_), place)
+    in_round = tuple(f"{name}@{round_number}" for name in places) if round_number else ()
+    return (*in_round, *places, f"{step}/{id_}", _sibling_key(step, id_), step, id_, step.rpartition("/")[2])
 
 
-def unique_answer_key(key: str, question: Question) -> str:
-    """Return a key that only this question has. It includes the pass and the item if the question may be asked several
-    times."""
-    id_ = str(question["id"])
-    return id_ if strip_markers(key) == key or question.get("once") else _sibling_key(key, id_)
+def answer_names(key: str, questions: AbstractSequence[Question]) -> list[str]:
+    """Return for each question of a step a key that no other question of the run has."""
+    place, round_number = split_key(key)
+    end = f"@{round_number}" if round_number else ""
+    return [f"{place}/{each.get('id')}{end}" if len(questions) > 1 else f"{place}{end}" for each in questions]
+
+
+def _without_markers(name: str) -> str:
+    """Return a key without passes, items and round."""
+    return strip_markers(_ROUND.sub("", name))
 
 
 def _sibling_key(place: str, id_: str) -> str:
-    """Return the address of the question `id_` in the step at the address `place`."""
+    """Return the address of the question `id_` next to the step at the address `place`."""
     return f"{place.rpartition('/')[0]}/{id_}"
 
 
@@ -299,15 +408,18 @@ def unanswerable_questions(
 
 
 def check_answers(program: Program, prepared: PreparedAnswers) -> Problems:
-    """Report prepared answers that are not among the choices, and unknown names that resemble a known name."""
+    """Report prepared answers that are not among the choices, names that fit questions of several steps, and unknown
+    names that resemble a known name."""
     problems = Problems()
     known: set[str] = set()
-    for ask in iterate_asks(program):
-        for question in questions_of(ask):
-            known |= {*answer_keys(strip_markers(ask.address), question)}
+    asked = [(strip_markers(ask.address), [*questions_of(ask)]) for ask in iterate_asks(program)]
+    for step, questions in asked:
+        for question in questions:
+            known |= {*answer_keys(step, question)}
             if choices_of(question):
-                prepared.check_question(strip_markers(ask.address), question, problems)
+                prepared.check_question(step, question, problems)
     prepared.check_names(known, problems)
+    prepared.check_unique(asked, problems)
     return problems
 
 

@@ -92,7 +92,7 @@ async def resume_run(session: Session, run: StoredRun, *, from_start: bool = Fal
         state.budget = {**state.budget, **session.options.budget}
         unanswered_calls = journal.pending_calls()
         for entry in journal.entries("answer"):
-            key = entry.address.partition("/")[2].rpartition("@")[0]
+            key = entry.address.partition("/")[2]
             session.services.responder.prepared.mark_used(key, entry.body.get("answers") or [])
         saver, notices = StateSaver(log), [*changes, *restrictions]
         return await _evaluate(
@@ -307,6 +307,11 @@ async def _evaluate(
     notices: Iterable[str] = (),
 ) -> Outcome:
     """Evaluate the run, and write its transcript. The journal has no reply to `unanswered_calls`, which were sent."""
+    prepared = session.services.responder.prepared
+    if resumed and prepared.path is not None:
+        phases = session.program.workflow.phases  # without questions of a phase that is renamed since
+        shown = RunView(stored).history.shown
+        prepared.restrict(question for question in shown if question.key.partition("/")[0] in phases)
     transcript = stored.open_transcript()
     data = stored.data(journal, shared=state.share)
     run = _build_run(session, data, journal, state, saver, transcript.write_event)

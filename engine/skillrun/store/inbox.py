@@ -41,8 +41,8 @@ class PendingQuestions:
 
     @property
     def key(self) -> str:
-        """The key of the questions in prepared answers: phase and step."""
-        return self.address.partition("/")[2].rpartition("@")[0]
+        """The key of the questions in prepared answers: phase, step and round."""
+        return self.address.partition("/")[2]
 
 
 class AnswerInbox:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Any, Final, cast
 
+from skillrun.questions.answers import QuestionRecord
+from skillrun.questions.prepared_answers import ShownQuestion
 from skillrun.store.artifacts import is_artifact_name
 from skillrun.store.event_lines import EVENT_TYPES, Record, event_timestamp
 from skillrun.store.inbox import PendingQuestions
@@ -157,6 +159,8 @@ class RunHistory:
     """The questions in the order of their answers; waiting questions come last."""
     waiting: list[PendingQuestions] = field(default_factory=list)
     """The unanswered questions of the last evaluation."""
+    shown: list[ShownQuestion] = field(default_factory=list)
+    """The questions for which a process has waited."""
     dropped: dict[str, str] = field(default_factory=dict)
     """Messages about omitted items of replies. The key is the member's address without the round."""
 
@@ -203,6 +207,7 @@ def read_history(events: Iterable[Record]) -> RunHistory:
             calls.add(event, at, rounds[phase])
     history.spans, history.exchanges = calls.finish(), questions.finish()
     history.waiting = list(questions.waiting.values())
+    history.shown = list(questions.shown.values())
     return history
 
 
@@ -237,10 +242,18 @@ class _QuestionTimeline:
 
     def __init__(self) -> None:
         self.waiting: dict[str, PendingQuestions] = {}
+        self.shown: dict[tuple[str, str], ShownQuestion] = {}
+        self._count = 0
         self._open: dict[str, dict[str, Exchange]] = {}
         self._exchanges: list[Exchange] = []
 
     def add(self, event: Record) -> None:
+        self._count += 1
+        if event["event"] == "RunEnded" and event["status"] in ("waiting", "interrupted"):
+            for waiting in self.waiting.values():
+                for each in waiting.questions:
+                    shown = ShownQuestion(waiting.key, each, self._count)
+                    self.shown.setdefault((waiting.address, _question_key(each)), shown)
         match event["event"]:
             case "RunStarted":
                 self.waiting.clear()
@@ -267,6 +280,10 @@ class _QuestionTimeline:
                         asked = asked_questions.get(_question_key(answer), Exchange(event["phase"], {}))
                         question = {**asked.question, **answer}
                         self._exchanges.append(Exchange(event["phase"], question, answer, asked.computed))
+                        place = event["address"], _question_key(answer)
+                        if place in self.shown:
+                            record = cast(QuestionRecord, answer)
+                            self.shown[place] = self.shown[place]._replace(record=record, answered_at=self._count)
 
     def finish(self) -> list[Exchange]:
         """Return all questions in the order of their answers; waiting questions come last."""

@@ -7,6 +7,7 @@ CODES: Final[Mapping[str, str]] = {
     "absent": "a printed value can be absent: put a condition around it, or add a `default` filter",
     "address": "a provider's address is invalid, is not encrypted, or belongs to an embedded provider",
     "alias": "YAML aliases are not allowed",
+    "ambiguous": "the name of a prepared answer fits questions of several steps",
     "anchor": "YAML anchors are not allowed",
     "answer": "a prepared answer is not valid for its question",
     "arguments": "a filter or function has too few, too many or invalid arguments",

@@ -24,7 +24,7 @@ from skillrun.questions.answers import (
     with_fields,
 )
 from skillrun.questions.form import write_form
-from skillrun.questions.prepared_answers import InvalidPreparedAnswer, unique_answer_key
+from skillrun.questions.prepared_answers import InvalidPreparedAnswer, answer_names
 from skillrun.questions.responder import QuestionSet
 from skillrun.questions.terminal import NO_PROGRESS, ProgressKind
 from skillrun.replay import ASKS, Body, fingerprint_questions, round_address
@@ -102,8 +102,9 @@ async def ask_questions(  # noqa: PLR0913 (options of one list of questions)
     `is_optional`: an unattended run without a prepared answer continues and gets no records.
     """
     run, person = frame.run, frame.run.services.responder
+    where, fingerprint = round_address(address, frame.phase.round_path), fingerprint_questions(questions)
     question_set = QuestionSet(
-        address.partition("/")[2],
+        where.partition("/")[2],
         frame.phase.title,
         tuple(questions),
         computed,
@@ -112,7 +113,6 @@ async def ask_questions(  # noqa: PLR0913 (options of one list of questions)
         enough=enough,
     )
     name = normalize_artifact_name(form) if form is not None else None
-    where, fingerprint = round_address(address, frame.phase.round_path), fingerprint_questions(questions)
     request = QuestionRequest(frame, question_set, name, pause, where, fingerprint)
     is_skipped = (
         is_optional and not person.attended and not person.prepared.has_unused_answers(question_set.key, questions)
@@ -284,13 +284,10 @@ async def _collect_answers(request: QuestionRequest) -> CollectedAnswers:
 def _answer_hint(frame: Frame, question_set: QuestionSet) -> NextStep:
     """Return a hint: prepare the answers in a file, and resume."""
     lines, questions = [], question_set.questions
-    for question in questions[:MOST_NAMED]:
+    for question, name in zip(questions[:MOST_NAMED], answer_names(question_set.key, questions), strict=False):
         first, *others = [*map(to_one_line, choices_of(question)), "…"]
         others = [choice for choice in others if choice != "…"]
-        lines.append(
-            f"`{unique_answer_key(question_set.key, question)}: {first}`"
-            + (f" (or: {', '.join(others)})" if others else "")
-        )
+        lines.append(f"`{name}: {first}`" + (f" (or: {', '.join(others)})" if others else ""))
     lines += [f"{len(questions) - MOST_NAMED} more"] if len(questions) > MOST_NAMED else []
     file = frame.run.services.responder.resume_flags.get("--answers", ANSWERS)
     return NextStep.of(f"put {' and '.join(lines)} into {file} and run ", ResumeCommand(f"--answers {file}"))

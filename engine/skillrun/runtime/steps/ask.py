@@ -123,7 +123,7 @@ async def _find_files(step: Step, frame: Frame, pattern: str, where: str) -> Bod
     if not names and default is not None:
         question: Question = {"id": step.id or "files", "text": frame.text(step), "default": CONTINUE_WITHOUT}
         question["choices"], question["means"] = [FILES_READY, CONTINUE_WITHOUT], {str(default): CONTINUE_WITHOUT}
-        question_set = QuestionSet(frame.at(step).partition("/")[2], frame.phase.title, (question,))
+        question_set = QuestionSet(where.partition("/")[2], frame.phase.title, (question,))
         try:
             given = await frame.run.services.responder.ask(question_set, interactive=frame.phase.is_reentry)
         except InvalidPreparedAnswer as unfit:
