@@ -120,7 +120,7 @@ def test_a_failed_review_returns_to_architecture_with_the_findings(plan: Plans) 
 
 @pytest.mark.slow
 @pytest.mark.row("P12")
-@pytest.mark.finding("FP2", "FP4", "FL24")
+@pytest.mark.finding("FP2", "FP4", "FL24", "FT17")
 def test_an_override_is_recorded_and_all_findings_are_kept_with_its_reason(plan: Plans) -> None:
     heavy = [finding(f"HEAVY{n} on every page.", "MAJOR", 90) for n in range(9)]
     answers = {CHOICE: "override", REASON: "The log is gone next week."}
@@ -150,6 +150,12 @@ def test_an_override_is_recorded_and_all_findings_are_kept_with_its_reason(plan:
     assert "The log is gone next week." in prompt.partition("# Why the CRITICAL ones were overridden")[2]
     assert "Why the critical findings stay: The log is gone next week." in run.artifact("review.md")
     assert "The critical ones were overridden: The log is gone next week." in run.artifact("summary.md")
+    final = "Overridden, because: The log is gone next week."
+    assert f"- STOLEN: CRITICAL, {FATAL['risk']} Mitigation: Fix it. {final}" in run.artifact("tasks.md")
+    opening = run.artifact("plan.md").partition("## Open")[2]
+    assert opening.lstrip().startswith(f"- CRITICAL STOLEN: {FATAL['risk']} It would take: Fix it. {final}\n")
+    assert all(f"- MAJOR {name}: " in opening for name in names[1:])
+    assert opening.count(final) == 1, "major findings are not overridden"
     unnamed = "No task names the risks stolen, heavy8, which the review leaves."
     assert unnamed in run.summary("completion")["quality_warnings"]
     assert "Named in no task: stolen, heavy8" in run.artifact("summary.md")
@@ -305,6 +311,20 @@ def test_an_unreadable_review_prevents_a_pass(plan: Plans) -> None:
     assert run.summary("expert-review")["outputs"]["outcome"] == "pass-with-risk"
     assert "Could not be read: a whole reply of security-analyst" in run.artifact("review.md")
     assert "STOLEN accounts." in run.artifact("review.md")
+
+
+@pytest.mark.slow
+@pytest.mark.row("P12")
+@pytest.mark.finding("FT17")
+def test_plan_md_says_what_nobody_reviewed_scored_or_could_read(plan: Plans) -> None:
+    unread = {"address": "plan/expert-review/*/security-analyst/*", "text": "STOLEN accounts. I quote {}."}
+    failures = [{"address": f"plan/{phase}/judged/*", "fail": "timeout"} for phase in ("validation", "coverage")]
+    opening = plan("standard", [unread, *failures]).artifact("plan.md").partition("## Open")[2]
+    assert "- 1 of the reviewers' replies could not be read; `review.md` has them." in opening
+    assert "- No judge has scored the design." in opening
+    assert "- No judge has scored the test plan." in opening
+    silent = plan("standard", [{"address": "plan/expert-review/*/review/*", "fail": "timeout"}])
+    assert "- No reviewer has looked at the design." in silent.artifact("plan.md")
 
 
 @pytest.mark.slow

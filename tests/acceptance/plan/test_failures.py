@@ -59,13 +59,75 @@ def test_an_invalid_reply_is_repaired_once_before_it_fails(plan: Plans) -> None:
     assert summary["outputs"]["level"] == "YELLOW"
 
 
+AUTHORS = {
+    "plan/clarify/spec/*": "the specification",
+    "plan/architecture/draft/*": "the design",
+    "plan/test-strategy/draft/*": "the test plan",
+    "plan/assets/*": "the assets",
+    "plan/completion/tasks/*": "the tasks",
+    "plan/completion/first/*": "this page",
+}
+
+
 @pytest.mark.slow
 @pytest.mark.row("P16")
-def test_a_phase_with_one_member_fails_after_one_retry_and_shows_how_to_resume(plan: Plans) -> None:
-    spec = "plan/clarify/spec/planner"
-    run = plan("standard", [{"address": f"{spec}/*", "fail": "overloaded"}], isolated=True)
+@pytest.mark.finding("FT19")
+@pytest.mark.parametrize("address", AUTHORS)
+def test_without_an_author_the_plan_is_degraded_and_names_what_is_missing(plan: Plans, address: str) -> None:
+    mode = "standard" if "assets" in address else "rapid"
+    run = plan(mode, [{"address": address, "fail": "overloaded"}])
+    assert run.done.code == 0, run.done.err
+    assert len(run.addresses(address)) == (4 if "assets" in address else 2), "one retry; a parallel phase runs again"
+    phase = address.split("/")[1]
+    assert [one["phase"] for one in run.overview["degraded"]] == [phase]
+    assert f"Missing: {AUTHORS[address]}. The model gave no usable text for it." in run.artifact("plan.md")
+    written = {"spec.md", "design.md", "test-plan.md", "tasks.md", "summary.md"}
+    assert all(run.artifact(path) for path in written)
+
+
+@pytest.mark.slow
+@pytest.mark.row("P16")
+@pytest.mark.finding("FT19")
+def test_several_missing_authors_are_all_named(plan: Plans) -> None:
+    missing = [one for one in AUTHORS if "spec" not in one and "assets" not in one]
+    run = plan("rapid", [{"address": address, "text": ""} for address in missing])
+    assert run.done.code == 0
+    listed = ", ".join(AUTHORS[one] for one in missing)
+    assert f"Missing: {listed}. The model gave no usable text for them." in run.artifact("plan.md")
+    assert "No tasks could be written." in run.artifact("tasks.md")
+    assert run.summary("completion")["outputs"]["findings"] == [], "rules do not check tasks that do not exist"
+
+
+@pytest.mark.slow
+@pytest.mark.row("P16")
+@pytest.mark.finding("FT19")
+def test_a_document_that_was_cut_off_is_kept(plan: Plans) -> None:
+    cut = {"text": "# Specification\n\n- AC-1: It is dark", "stop": "length"}
+    run = plan("rapid", [{"address": "plan/clarify/spec/*", **cut}])
+    assert run.artifact("spec.md").startswith("# Specification\n\n- AC-1: It is dark\n\nThe specification was cut off")
+    assert "It is dark" in run.prompt("plan/architecture/draft/*")
+
+
+@pytest.mark.slow
+@pytest.mark.row("P16")
+@pytest.mark.finding("FT19")
+def test_answers_stand_in_place_of_the_specification(plan: Plans) -> None:
+    fork = {"id": "F-1", "text": "Where?", "choices": ["cookie", "account"], "default": "cookie", "because": "So."}
+    rules: list[Rule] = [
+        {"address": "plan/clarify/forks/*", "data": {"questions": [fork]}},
+        {"address": "plan/clarify/spec/*", "fail": "timeout"},
+    ]
+    run = plan("standard", rules, answers={"F-1": "account"})
+    assert "- Where? account" in run.artifact("spec.md")
+    assert "- Where? Prepared answer: account" in run.artifact("summary.md")
+
+
+@pytest.mark.slow
+@pytest.mark.row("P16")
+def test_with_neither_specification_nor_design_the_run_fails_and_shows_how_to_resume(plan: Plans) -> None:
+    missing = [{"address": f"plan/{step}/*", "fail": "overloaded"} for step in ("clarify/spec", "architecture/draft")]
+    run = plan("rapid", missing, isolated=True)
     assert run.done.code == 1
-    assert run.addresses(f"{spec}/*") == [f"{spec}/1.1", f"{spec}/1.2"]
     assert "`skillrun resume run --unattended --script " in run.done.out
     assert run.resume().done.code == 0
 

@@ -392,6 +392,44 @@ def test_errors_in_earlier_documents_are_corrected_there(plan: Plans) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.row("Q2", "Q3")
+@pytest.mark.finding("FT17")
+def test_documents_are_checked_after_their_last_change(plan: Plans) -> None:
+    careless = DESIGN + "- D-2: As ARC-7 asks, in `src/nowhere.py`.\n- D-3: TODO.\n"
+    rules: list[Rule] = [
+        judge_rule("NO way back."),
+        {"address": "plan/expert-review/mended/*", "text": careless, "record": answers("P-1")},
+        {"address": "plan/test-strategy/draft/*", "text": TESTS.replace("AC-2", "AC-1")},
+        {"address": "plan/coverage/mended/*", "text": TESTS.replace("AC-2", "AC-1"), "record": answers("P-1")},
+        {
+            "address": "plan/completion/tasks/*",
+            "text": TASKS,
+            "record": fix("test plan", "| T-2 | AC-1 |", "| T-2 | AC-2, D-9 |"),
+        },
+        *WRITTEN,
+    ]
+    files = {"code/shade.py": "pass\n"}
+    run = plan("standard", rules, request=REQUEST, files=files, flags=["--repo", "code"])
+    opening = run.artifact("plan.md").partition("## Open")[2]
+    for line in (
+        "ARC-7 is cited, and nothing in the documents is called so.",
+        "D-9 is cited, and nothing in the documents is called so.",
+        "The path src/nowhere.py is not in the code base, and the design does not say that it is new.",
+        'The design leaves something open with "TODO": - D-3: TODO.',
+    ):
+        assert f"- {line}\n" in opening
+    assert "AC-2" in run.artifact("coverage.md"), "no case names it at first"
+    assert "Criteria without a test" not in run.artifact("summary.md"), "the tasks' author has put it right"
+    kept = {**rules[1], "record": answers("P-1", done="kept", how="It is a mark of the page.")}
+    first = {**WRITTEN[1], "text": careless}
+    finding_ids = {"answers": [*kept["record"]["answers"], *answers("P-2", "P-3", "P-4", done="kept")["answers"]]}
+    refuted = [rules[0], first, {**kept, "text": "\n" + careless + "\nMore.", "record": finding_ids}, *WRITTEN]
+    run = plan("standard", refuted, request=REQUEST, files=files, flags=["--repo", "code"])
+    assert "ARC-7" not in run.artifact("plan.md")
+    assert "TODO" not in run.artifact("plan.md")
+
+
+@pytest.mark.slow
 @pytest.mark.row("Q6")
 def test_a_point_that_a_later_document_settles_is_not_open(plan: Plans) -> None:
     rules = [
