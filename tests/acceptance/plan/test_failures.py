@@ -24,10 +24,9 @@ def test_a_member_that_replies_on_retry_is_not_missing(plan: Plans) -> None:
     ("failure", "why"),
     [
         ({"fail": "timeout", "message": "No answer in time."}, "No answer in time."),
-        ({"text": "The clean", "stop": "length"}, "the reply was cut off at the length limit"),
         ({"text": ""}, "the reply is empty"),
     ],
-    ids=["no answer", "cut off", "empty"],
+    ids=["no answer", "empty"],
 )
 def test_after_one_retry_the_phase_is_degraded_and_uses_the_other_replies(plan: Plans, failure: Rule, why: str) -> None:
     others: list[Rule] = [
