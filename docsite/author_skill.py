@@ -56,6 +56,7 @@ def expressions() -> str:
         "From Jinja, evaluated eagerly: they take and return lists.",
         table(["for", "filters"], [[group, " ".join(names)] for group, names in groups.items()]),
         f"Tests, after `is` and in `selectattr('field', 'test', …)`: {', '.join(f'`{name}`' for name in TESTS)}.",
+        "In `selectattr`, `select` and their opposites also the signs `==`, `!=`, `<`, `<=`, `>` and `>=`.",
         *_manual("Patterns"),
     ]
     return _page("Expressions", parts)

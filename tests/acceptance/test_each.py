@@ -196,9 +196,20 @@ def test_items_with_the_same_id_are_identified_by_their_content(flow: Flow) -> N
     assert len(same) == 2
     assert [one for one in keys if one.startswith("on-the-wall-etc-")]
     warnings = flow.summary()["quality_warnings"]
-    assert "built: 1 of 5 items are duplicates and count once" in warnings
+    assert "built: 1 of 5 items are duplicates and share one evaluation" in warnings
     assert any(one.startswith("built: 2 items have the id `T-1`; they are identified as T-1-") for one in warnings)
     assert flow.summary()["outputs"]["done"][-1] == "On the wall, ../../etc"
+
+
+@pytest.mark.finding("FX13")
+def test_each_copy_of_an_item_is_in_the_result(flow: Flow) -> None:
+    flow.write(more="      - {when: part.id == 'T-3', stop: failed, reason: No sill.}\n")
+    roof, door, sill = PARTS
+    flow.run([roof, door, door, sill, roof, sill], MARK)
+    outputs = flow.summary()["outputs"]
+    assert (outputs["done"], outputs["failed"]) == (["T-1", "T-2", "T-2", "T-1"], ["T-3", "T-3"])
+    assert outputs["marks"] == [8] * 4
+    assert len([one for one in flow.called_steps() if "/draft" in one]) == 3
 
 
 def test_text_a_long_list_or_one_file_for_two_items_fails_the_step(flow: Flow) -> None:

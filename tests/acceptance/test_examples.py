@@ -29,6 +29,10 @@ FINDINGS = {
     "FL20": ("models-unknown-provider", "input-default-unknown-member"),
     "FL3": ("data-without-output",),
     "FL8": ("workshop",),
+    "FX13": (
+        "basket", "input-that-may-be-absent", "name-as-a-key", "read-of-a-path-input",
+        "state-record-with-an-absent-field",
+    ),
     "FT15": ("unordered-read",),
     "FL9": (
         "at-most-a-computed-word", "comment-in-a-text", "file-written-over", "loop-that-asks-the-same",

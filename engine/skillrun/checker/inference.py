@@ -34,6 +34,7 @@ from skillrun.types.types import (
     identifier,
     infer_type,
     list_of,
+    map_of,
     merge_types,
     record,
 )
@@ -323,7 +324,23 @@ class Inference(TypeEnvironment):
         return list_of(merge_types(items))._replace(values=values)
 
     def infer_mapping(self, node: nodes.Dict) -> Type:
-        return record({str(constant_value(pair.key)): self.infer(pair.value) for pair in node.items}, "the mapping")
+        for key in (pair.key for pair in node.items):
+            self.check_key(key)
+        entries = [(constant_value(pair.key), self.infer(pair.value)) for pair in node.items]
+        if any(key is None for key, _ in entries):
+            return map_of(merge_types(value for _, value in entries))
+        return record({str(key): value for key, value in entries}, "the mapping")
+
+    def check_key(self, key: nodes.Node) -> None:
+        """Report a key of a mapping that is no text, may be absent, or is a name without quotes."""
+        if isinstance(key, nodes.Name) and key.name not in self.names:
+            hint = f"a key that is text needs quotes: `'{key.name}'`"
+            self.report(key, "unknown-name", f"unknown name `{key.name}`", hint)
+            return
+        type_ = self.infer(key)
+        if type_.kind in ("list", "record", "map"):
+            self.report(key, "type", f"a key of a mapping is {KINDS[type_.kind]}", "expected text")
+        self.require_present(key, type_, "a key of a mapping needs a value: give it a `default`")
 
     def infer_and(self, node: nodes.And) -> Type:
         left = self.infer(node.left)

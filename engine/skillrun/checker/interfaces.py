@@ -23,7 +23,7 @@ from skillrun.syntax.source import Span
 from skillrun.templates.expressions import RenderError, Template, Value
 from skillrun.types.fields import Field, coerce, literal_error
 from skillrun.types.picoschema import find_templates
-from skillrun.types.types import ANY, Type, identifier, record
+from skillrun.types.types import ANY, NO_FACTS, Type, identifier, record
 
 _EXPECTED: Final = {
     "list": "a list", "record": "a record", "number": "a number", "boolean": "true or false", "text": "text",
@@ -108,7 +108,14 @@ def check_inputs(
     for name, input_value in given.items():
         field = fields.get(identifier(name))
         if field is not None:
-            check_field_value(scope, field, input_value, types.fields.get(identifier(name), ANY))
+            type_ = types.fields.get(identifier(name), ANY)
+            check_field_value(scope, field, input_value, type_)
+            scope.check_record_fields(
+                input_value.span, type_, field.type, f"the value for `{field.name}`", must_be_present=True
+            )
+            if field.required and field.default is None and (type_.unless or NO_FACTS) - scope.known_facts:
+                hint = "add a `when` to the step, or a `default` to the value"
+                scope.report(input_value.span, "missing-input", f"the value for `{field.name}` may be absent", hint)
         else:
             hint = suggest(name, fields) or "it has no inputs"
             has = "has an" if label.startswith("none") else "has no"

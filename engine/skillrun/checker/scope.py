@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from jinja2 import nodes
@@ -130,16 +131,24 @@ class Scope:
     def report(self, span: Span, code: str, message: str, hint: str = "") -> None:
         self.problems.report(span, code, message, hint)
 
-    def check_record_fields(self, span: Span, given: Type, expected: Type, what: str) -> None:
+    def check_record_fields(
+        self, span: Span, given: Type, expected: Type, what: str, *, must_be_present: bool = False
+    ) -> None:
         """Report each field of `expected` that the record `given` lacks. For two lists, compare the types of their
-        items."""
+        items. With `must_be_present`, also report each required field that may be absent, since the run would fail.
+        """
+        check = partial(self.check_record_fields, span, must_be_present=must_be_present)
         if given.kind == expected.kind == "list" and given.item is not None and expected.item is not None:
-            self.check_record_fields(span, given.item, expected.item, f"an item of {what}")
+            check(given.item, expected.item, f"an item of {what}")
         elif expected.kind == "record" and given.kind in ("text", "number", "boolean"):
             self.report(span, "type", f"{what} is not a record", f"expected a record with {', '.join(expected.fields)}")
         elif given.kind == expected.kind == "record":
-            for name in expected.fields.keys() & given.fields.keys():
-                self.check_record_fields(span, given.fields[name], expected.fields[name], f"`{name}`")
+            for name in sorted(expected.fields.keys() & given.fields.keys()):
+                absent = (given.fields[name].unless or NO_FACTS) - self.known_facts
+                if must_be_present and absent and expected.fields[name].unless is None:
+                    hint = f"give it a `default`, or declare it as `{name}?` if it may be left out"
+                    self.report(span, "missing-field", f"`{name}` of {what} may be absent", hint)
+                check(given.fields[name], expected.fields[name], f"`{name}`")
             others = given.fields.keys() - expected.fields.keys()
             for name in expected.fields.keys() - given.fields.keys():
                 near = near_miss(name, others)

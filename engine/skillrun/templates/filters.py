@@ -318,6 +318,7 @@ SIGNS: Final[Mapping[str, str]] = {
     "le": "lteq",
     **dict.fromkeys(("gt", "greaterthan"), "gt"),
     "ge": "gteq",
+    **{"==": "eq", "!=": "ne", "<": "lt", "<=": "lteq", ">": "gt", ">=": "gteq"},
 }
 """Jinja's names of comparison operators, keyed by the names of tests."""
 
@@ -345,5 +346,7 @@ TESTS: Final[dict[str, Callable[..., bool]]] = {
     "even": lambda value: _divisible(value, 2),
     "odd": lambda value: not _divisible(value, 2),
     "divisibleby": _divisible,
-    **{name: partial(_compare, sign) for name, sign in SIGNS.items()},
+    **{name: partial(_compare, sign) for name, sign in SIGNS.items() if name.isidentifier()},
 }
+ARGUMENT_TESTS: Final = {**TESTS, **{name: partial(_compare, sign) for name, sign in SIGNS.items()}}
+"""The tests that filters such as `selectattr` take as an argument: also the signs `==`, `<` and their like."""

@@ -18,7 +18,7 @@ from jinja2.lexer import TokenStream
 from jinja2.parser import Parser
 
 from skillrun.syntax.diagnostics import allowed_hint, did_you_mean
-from skillrun.templates.filters import TESTS
+from skillrun.templates.filters import ARGUMENT_TESTS, TESTS
 from skillrun.templates.interpreter import EXPRESSIONS, LOOP_FIELDS, STATEMENTS, error_offset
 from skillrun.templates.limits import MAX_NUMBER, MAX_TEMPLATE, TemplateError
 from skillrun.templates.vocabulary import BUILTINS, CONTEXT_FUNCTIONS, FILTERS, FUNCTIONS, PYTHON_EQUIVALENTS
@@ -201,7 +201,7 @@ def _check_call(node: nodes.Call | nodes.Filter | nodes.Test, report: Report) ->
     naming = BUILTINS[name].name_argument if isinstance(node, nodes.Filter) else None
     if naming is not None and len(node.args) > naming[1]:
         sort, at = naming
-        inner, names = getattr(node.args[at], "value", "…"), FILTERS if sort == "filter" else TESTS
+        inner, names = getattr(node.args[at], "value", "…"), FILTERS if sort == "filter" else ARGUMENT_TESTS
         if inner not in names:
             hint = did_you_mean(str(inner), names) or allowed_hint(names)
             report(node.args[at].lineno, f"unknown-{sort}", f"there is no {sort} `{inner}`", hint)

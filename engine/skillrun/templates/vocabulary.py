@@ -17,7 +17,7 @@ from jinja2.exceptions import UndefinedError
 from skillrun.scoring.overlap import latest
 from skillrun.templates import filters, functions, return_types
 from skillrun.templates.document_search import hits_in
-from skillrun.templates.filters import TESTS
+from skillrun.templates.filters import ARGUMENT_TESTS
 from skillrun.templates.functions import text_filter
 from skillrun.templates.ids import ids_in, links_between
 from skillrun.templates.limits import TemplateError, handling_cost, spend
@@ -82,7 +82,7 @@ def apply_test(name: str, value: Any, *arguments: Any) -> bool:
     spend(sum(map(handling_cost, arguments)))
     if isinstance(value, Absent) or any(isinstance(argument, Absent) for argument in arguments):
         return False
-    return TESTS[name](value, *arguments)
+    return ARGUMENT_TESTS[name](value, *arguments)
 
 
 def map_items(value: Any, filter: str = "", /, *arguments: Any, **options: Any) -> list[Any]:  # noqa: A002

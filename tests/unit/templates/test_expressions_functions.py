@@ -113,6 +113,8 @@ RECORDS = [{"n": "b", "s": 2}, {"n": "A", "s": 3}, {"n": "c", "s": 2}]
         ("3 | string", "3"),
         ("r | top(2) | map(attribute='n')", ["b", "A"]),
         ("{'a': 1, 'b': 2} | top(1)", {"a": 1}),
+        ("[1, 2, 3] | select('>=', 2) | reject('==', 3)", [2]),
+        ("[{'n': 1}, {'n': 'x'}] | rejectattr('n', '!=', 1)", [{"n": 1}]),
         ("range(3)", [0, 1, 2]),
         ("range(6, 0, -2)", [6, 4, 2]),
         ("4 is even and 3 is odd and 6 is divisibleby(3) and 'a' is string and [] is sequence", True),

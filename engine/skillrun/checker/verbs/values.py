@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from jinja2 import nodes
+
 from skillrun.checker.comparisons import KINDS
 from skillrun.checker.facts import facts_if_false
 from skillrun.checker.interfaces import check_field_value
@@ -12,6 +14,7 @@ from skillrun.checker.verbs.results import Types, check_allowed_values, check_ar
 from skillrun.definitions.definitions import Step
 from skillrun.definitions.reader import RESERVED_NAMES
 from skillrun.syntax.diagnostics import Suggestion, near_miss
+from skillrun.templates.expressions import Template
 from skillrun.types.schemas import quote_value
 from skillrun.types.types import ANY, NO_FACTS, TEXT, Facts, Type, identifier, list_of, merge_types, record
 
@@ -37,7 +40,8 @@ def check_set(scope: Scope, step: Step, _: Type, __: Types) -> None:
             if check_field_value(scope, state[name], value, type_):
                 if expected.values:
                     check_allowed_values(scope, value, type_, expected.values, f"the values of `state.{written}`")
-                scope.check_record_fields(value.span, type_, expected, f"the value for `state.{written}`")
+                what = f"the value for `state.{written}`"
+                scope.check_record_fields(value.span, type_, expected, what, must_be_present=True)
         elif name in RESERVED_NAMES:
             scope.report(keys[written], "reserved", f"`{written}` is a reserved name", "choose another name")
         else:
@@ -71,9 +75,12 @@ def check_decide(scope: Scope, step: Step, _: Type, value_types: Types) -> Type:
     return record({"value": chosen if certain else chosen.maybe(), "because": because}, step.id or "decide")
 
 
-def check_read(scope: Scope, step: Step, _: Type, __: Types) -> Type:
+def check_read(scope: Scope, step: Step, main: Type, _: Types) -> Type:
     origin, path, library = step.values.get("from"), step.main, scope.lookups.library
     name = path.literal if path is not None else None
+    if path is not None and origin is None and (main.form == "path" or _begins_with_path(scope, path.template)):
+        message = "`read` looks in the run folder, and this path is one of the project or of another folder"
+        scope.report(path.span, "read-path", message, "add `from: project`, which also finds paths that a user typed")
     if path is not None and isinstance(name, str) and origin is not None and origin.literal == "project":
         is_required = step.otherwise is None and step.when is None and not any(sign in name for sign in WILDCARDS)
         is_own = path.span.source.path.is_relative_to(library.project)
@@ -86,6 +93,16 @@ def check_read(scope: Scope, step: Step, _: Type, __: Types) -> Type:
     fields = {"text": TEXT, "files": list_of(TEXT), "documents": list_of(_DOCUMENT)}
     fields |= {} if data is None else {"data": data}
     return record(fields, step.id or "read")
+
+
+def _begins_with_path(scope: Scope, template: Template | None) -> bool:
+    """Whether a template begins with an input of type `path`, as `{{ inputs.folder }}/*.md` does."""
+    body = template.tree.body if template is not None else []
+    match body[0].nodes[0] if body and isinstance(body[0], nodes.Output) else None:
+        case nodes.Getattr(node=nodes.Name(name="inputs"), attr=name):
+            field = scope.names["inputs"].fields.get(identifier(name))
+            return field is not None and field.form == "path"
+    return False
 
 
 def check_find(scope: Scope, step: Step, main: Type, value_types: Types) -> Type:
@@ -117,5 +134,6 @@ def check_write(scope: Scope, step: Step, _: Type, value_types: Types) -> Type:
         scope.report(step.output.span, "missing-key", "`shape` describes the frontmatter, which is missing", hint)
     elif frontmatter_type is not None:
         what = f"the frontmatter of `{step.id or 'write'}`"
-        scope.check_record_fields(step.values["frontmatter"].span, value_types["frontmatter"], frontmatter_type, what)
+        span, given = step.values["frontmatter"].span, value_types["frontmatter"]
+        scope.check_record_fields(span, given, frontmatter_type, what, must_be_present=True)
     return record({"path": TEXT, "text": TEXT}, step.id or "write")

@@ -18,7 +18,7 @@ from skillrun.extensions.lsp.expressions import names_after
 from skillrun.extensions.lsp.hover import LANGUAGE_NAMES, describe_builtin, describe_key, describe_type
 from skillrun.extensions.lsp.symbol_index import SymbolIndex
 from skillrun.syntax.document import find_headings
-from skillrun.templates.filters import TESTS
+from skillrun.templates.filters import ARGUMENT_TESTS, TESTS
 from skillrun.templates.vocabulary import BUILTINS, REJECTED_KINDS, manual_entry
 from skillrun.types.types import Type, identifier
 
@@ -175,7 +175,7 @@ def _arguments(cursor: Cursor, function: str, number: int, word: str) -> Iterato
     elif function == "map" and number == 0:
         yield from _filters(None)
     elif (function in ("select", "reject") and number == 0) or function in ("selectattr", "rejectattr"):
-        yield from (Completion(name, "test") for name in TESTS)
+        yield from (Completion(name, "test") for name in ARGUMENT_TESTS)
     elif function == "bank" and number == 0:
         yield from skills(cursor, "questions")
     elif function == "model":

@@ -84,7 +84,8 @@ async def run_each(step: Step, frame: Frame) -> StepResult:
     A retry evaluates only items that have not succeeded.
     """
     address, phase, answers = frame.at(step), frame.phase, frame.names["run"]["answers"]
-    items = each_items(step, frame)
+    rows = each_items(step, frame)
+    items = list({item.key: item for item in rows}.values())
     if address not in phase.each_progress:
         if items and not items_within(address):
             await frame.run.load_estimate()
@@ -114,7 +115,7 @@ async def run_each(step: Step, frame: Frame) -> StepResult:
     _check_distinct_files(step, frame, [*progress.done.values(), *failed.values()])
     name, bound_names = identifier(step.item), names_bound_by(step.steps)
     done = []
-    for item in items:
+    for item in rows:
         if item.key in progress.done:
             names = progress.done[item.key].inner.names
             results = {key: names[key] for key in bound_names if not isinstance(names[key], Absent)}
@@ -122,7 +123,7 @@ async def run_each(step: Step, frame: Frame) -> StepResult:
     result = {
         "done": done,
         "failed": [
-            {"id": item.id, name: item.value, "reason": failed[item.key].reason} for item in items if item.key in failed
+            {"id": item.id, name: item.value, "reason": failed[item.key].reason} for item in rows if item.key in failed
         ],
         "degraded": bool(failed),
     }
@@ -220,7 +221,8 @@ def _check_distinct_files(step: Step, frame: Frame, attempts: Iterable[ItemAttem
 
 
 def each_items(step: Step, frame: Frame) -> list[Item]:
-    """Return the items of the list in their order, without duplicates. Raises StepFailed."""
+    """Return the items of the list in their order. An item that is in the list twice is returned twice, with the same
+    key. Raises StepFailed."""
     given = frame.main(step)
     if given is None or isinstance(given, Absent):
         return []
@@ -230,25 +232,27 @@ def each_items(step: Step, frame: Frame) -> list[Item]:
     if len(given) > most:
         way = NextStep.of("use fewer items, as with `| top(…)`, or raise `limits.items` in config/skillrun.yaml")
         raise StepFailed(f"`{name}` has {len(given):,} items; a list may have at most {most:,}", frame.at(step), way)
-    different = {}
+    different, texts = {}, []
     for value in given:
         text = json.dumps(plain_data(value), sort_keys=True, ensure_ascii=False, default=str)
         named = value.get(step.by or "id") if isinstance(value, Mapping) else value
         has_id = isinstance(named, str | int) and not isinstance(named, bool)
+        texts.append(text)
         different[text] = (" ".join(str(named).split()) if has_id else "", value)
     times = Counter(known for known, _ in different.values() if known)
-    items = []
+    items = {}
     for text, (known, value) in different.items():
         key = _key(known, text, alone=times[known] == 1)
-        items.append(Item(known if times[known] == 1 and len(known) <= LONGEST_ID else key, key, value))
+        items[text] = Item(known if times[known] == 1 and len(known) <= LONGEST_ID else key, key, value)
     if len(items) < len(given):
-        frame.phase.warn(f"{name}: {len(given) - len(items)} of {len(given)} items are duplicates and count once")
+        copies = len(given) - len(items)
+        frame.phase.warn(f"{name}: {copies} of {len(given)} items are duplicates and share one evaluation")
     for duplicate_id in (known for known, number in times.items() if number > 1):
-        ids = ", ".join(item.id for item in items if item.id.startswith(_start(duplicate_id)))
+        ids = ", ".join(item.id for item in items.values() if item.id.startswith(_start(duplicate_id)))
         frame.phase.warn(
             f"{name}: {times[duplicate_id]} items have the id {quote_value(duplicate_id)}; they are identified as {ids}"
         )
-    return items
+    return [items[text] for text in texts]
 
 
 def _key(known: str, text: str, *, alone: bool) -> str:
