@@ -318,7 +318,12 @@ SIGNS: Final[Mapping[str, str]] = {
     "le": "lteq",
     **dict.fromkeys(("gt", "greaterthan"), "gt"),
     "ge": "gteq",
-    **{"==": "eq", "!=": "ne", "<": "lt", "<=": "lteq", ">": "gt", ">=": "gteq"},
+    "==": "eq",
+    "!=": "ne",
+    "<": "lt",
+    "<=": "lteq",
+    ">": "gt",
+    ">=": "gteq",
 }
 """Jinja's names of comparison operators, keyed by the names of tests."""
 
@@ -348,5 +353,8 @@ TESTS: Final[dict[str, Callable[..., bool]]] = {
     "divisibleby": _divisible,
     **{name: partial(_compare, sign) for name, sign in SIGNS.items() if name.isidentifier()},
 }
-ARGUMENT_TESTS: Final = {**TESTS, **{name: partial(_compare, sign) for name, sign in SIGNS.items()}}
+ARGUMENT_TESTS: Final[dict[str, Callable[..., bool]]] = {
+    **TESTS,
+    **{name: partial(_compare, sign) for name, sign in SIGNS.items()},
+}
 """The tests that filters such as `selectattr` take as an argument: also the signs `==`, `<` and their like."""
