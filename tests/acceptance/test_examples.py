@@ -34,6 +34,7 @@ FINDINGS = {
         "state-record-with-an-absent-field",
     ),
     "FT15": ("unordered-read",),
+    "FT18": ("absent-after-a-skip",),
     "FL9": (
         "at-most-a-computed-word", "comment-in-a-text", "file-written-over", "loop-that-asks-the-same",
         "matches-of-a-record", "member-outside-a-prompt-of-its-step", "never-equal-input", "range-in-the-description",

@@ -449,22 +449,45 @@ def test_an_unknown_price_is_not_shown_as_an_estimate(project: Call, skillrun: C
 
 
 @pytest.mark.row("P14")
-def test_a_skipping_breaker_skips_the_step_when_no_fallback_applies(project: Call, skillrun: Call) -> None:
+@pytest.mark.finding("FT18")
+@pytest.mark.parametrize(
+    "otherwise",
+    ["{when: inputs.words == 'never', say: Instead.}", "{say: Instead.}", "{agent: guide}", "{set: {other: Instead.}}"],
+)
+def test_a_skipping_breaker_skips_the_step_and_its_fallback(project: Call, skillrun: Call, otherwise: str) -> None:
     folder = project()
     for path, text in {
         "workflows/trip.md": "---\nname: trip\ninputs: {words: string}\nconfig: trip\nphases:\n  one:\n---\n",
         "config/trip.yaml": "breakers:\n  once: {limit: 1, then: skip}\n",
         "roles/guide.md": "---\nname: guide\n---\nYou guide.\n",
         "skills/trip/one.md": "---\nkind: phase\nsteps:\n  - id: told\n    agent: guide\n    retry: once\n"
-        "    otherwise: {when: inputs.words == 'never', say: Instead.}\n"
+        f"    otherwise: {otherwise}\n"
         "  - {say: \"{{ told.text | default('no reply came') }}\"}\n---\n## told\nTell.\n",
-        "script.yaml": "- {address: '*', stop: length}\n",
+        "script.yaml": "- {address: 'trip/one/told/*', stop: length}\n",
     }.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text(text, encoding="utf-8")
     done = skillrun("trip", "it", "--script", "script.yaml", "--name", "r")
     assert (done.code, "one: no reply came" in done.out, "Instead." in done.out) == (0, True, False), done.out
     assert "told was skipped" in done.out
+    assert skillrun("logs", "r", "--json").out.count('"CallStarted"') == 1
+
+
+@pytest.mark.row("P14")
+@pytest.mark.finding("FT18")
+def test_a_skipping_breaker_skips_a_phase_and_its_fallback(project: Call, skillrun: Call) -> None:
+    folder = project()
+    phases = "  one: {retry: once, otherwise: {say: Instead.}}\n  two:\n"
+    for path, text in {
+        "workflows/trip.md": f"---\nname: trip\ninputs: {{words: string}}\nconfig: trip\nphases:\n{phases}---\n",
+        "config/trip.yaml": "breakers:\n  once: {limit: 1, then: skip}\n",
+        "skills/trip/one.md": "---\nkind: phase\nsteps: [{read: '{{ inputs.words }}.md'}]\n---\n",
+        "skills/trip/two.md": "---\nkind: phase\nsteps: [{say: Two.}]\n---\n",
+    }.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text, encoding="utf-8")
+    done = skillrun("trip", "it", "--name", "r")
+    assert (done.code, "Instead." in done.out, "Two." in done.out) == (0, False, True), done.out
 
 
 def test_a_missing_small_model_is_reported_once_with_the_command_to_run(

@@ -107,12 +107,10 @@ def absent_outputs(
 def _absent_part(part: WorkflowElement, description: str, skipping: Collection[str | None]) -> Absence | None:
     if part.when is not None:
         return Absence(f"{description} has a `when` condition", part.when.text.at(0))
-    if part.otherwise is not None:
-        return _fallback_absence(part, description)
     if part.retry is not None and part.retry in skipping:
         why = f"{description} may fail, and its breaker `{part.retry}` then skips it"
         return Absence(why, part.value_span("retry"))
-    return None
+    return _fallback_absence(part, description) if part.otherwise is not None else None
 
 
 def _fallback_absence(part: WorkflowElement, description: str) -> Absence:

@@ -182,7 +182,8 @@ async def _finish_phase(
 
 
 async def _handle_failure(use: PhaseUse, phase: PhaseRun, frame: Frame, failure: StepFailed) -> PhaseResult | None:
-    """Return the result of a failed phase, after its fallback if it has one; None if the phase is retried.
+    """Return the result of a failed phase, after its fallback if it has one and the breaker does not skip the phase;
+    None if the phase is retried.
 
     If the run continues, the summary records the failure.
     """
@@ -202,7 +203,7 @@ async def _handle_failure(use: PhaseUse, phase: PhaseRun, frame: Frame, failure:
     back: GoToPhase | None = None
     try:
         with failure_in_scope(frame, failure):
-            if use.otherwise is not None:
+            if use.otherwise is not None and then != "skip":
                 phase.record.checkpoint = use.otherwise.id or use.otherwise.verb
                 await run_step(use.otherwise, frame)
     except GoToPhase as going:
@@ -307,9 +308,7 @@ async def _is_attempted_again(
     if failure is None:
         _record_degradation(frame, name, f"{name}: {reason}", f"{name}: continued without {reason}")
         return False
-    with failure_in_scope(frame, failure):
-        has_fallback = _has_fallback(step.otherwise, frame)
-    if then != "skip" or has_fallback:
+    if then != "skip":
         if failure.value and step.otherwise is not None:
             frame.bind(step.id, failure.value)
         raise failure

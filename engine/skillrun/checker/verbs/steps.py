@@ -71,7 +71,7 @@ def check_step(scope: Scope, step: Step) -> None:
             with scope.failure_in_scope(FAILURE), scope.assuming(step.otherwise.when):
                 scope.reader = step.otherwise.span
                 result_type = _merge_fallback(step, result_type, step.otherwise, _check_body(scope, step.otherwise))
-        elif breaker.get("then") == "skip" and step.verb not in ("repeat", "goto"):
+        if breaker.get("then") == "skip" and step.verb not in ("repeat", "goto"):
             depends = depends | _event_fact(step, "was answered")
     scope.reader = outer_reader
     if step.id is not None and first:

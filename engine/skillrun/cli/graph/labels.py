@@ -121,9 +121,9 @@ def describe_limit(at_most: str) -> str:
 
 def _failure_notes(limit: str, then: str, otherwise: StepNode | None) -> Iterator[str]:
     """Yield a note about what happens if a step or phase fails. The fallback `otherwise` has priority over the
-    breaker's action `then`."""
+    breaker's action `then`, unless that is `skip`."""
     when = f"after {count_noun(int(limit), 'failure')}" if limit.isdecimal() else "if it fails"
-    if otherwise is not None:
+    if otherwise is not None and then != "skip":
         yield f"{when}: {step_phrase(otherwise)}"
     elif then:
         ends = {"ask": "asks you what to do", "skip": "continues without it", "sequential": "runs one phase at a time"}
