@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -146,3 +147,58 @@ def test_an_older_run_that_repeated_a_cut_off_reply_makes_no_call(
     again = scene.skillrun("resume", "old", "--from-start", "--unattended")
     assert again.code == 0, again
     assert "0 calls made, 2 reused" in again.out
+
+
+DONE = openai.completion("Done.", usage={"prompt_tokens": 200, "completion_tokens": 3})
+UNPRICED = (
+    "warning: the price limit of $0.01 does not cover calls to local:m, whose price is unknown; set the price in "
+    'config/models.yaml, in dollars per million tokens (`models: {"local:m": {input: 1.0, output: 2.0}}`), or limit '
+    "`tokens` or `calls`"
+)
+
+
+@pytest.mark.finding("FX5")
+@pytest.mark.parametrize("options", [(), ("--quiet",), ("--dry-run",), ("--dry-run", "--json")])
+def test_a_price_limit_that_does_not_cover_a_model_is_a_warning(options: tuple[str, ...], scene: Scene) -> None:
+    done, _ = scene.run(DONE, "--budget", "price=0.01", *options)
+    assert done.code == 0, done
+    shown = "\n".join(json.loads(done.out)["warnings"]) if "--json" in options else done.out
+    assert shown.count(UNPRICED) == 1
+    priced, _ = scene.run(DONE, "--budget", "price=0.01", "--name", "priced", *options, price=", input: 1, output: 2")
+    assert "does not cover" not in priced.out
+
+
+@pytest.mark.finding("FX5")
+def test_a_price_limit_in_the_config_is_checked_and_the_default_is_not(scene: Scene) -> None:
+    assert "does not cover" not in scene.run(DONE)[0].out
+    budgets = scene.folder / "config/skillrun.yaml"
+    budgets.write_text("budgets: {price: 0.01}\n")
+    assert UNPRICED in scene.run(DONE, "--name", "own")[0].out
+    budgets.write_text("budgets: {price: 0.01, calls: 1}\n")
+    assert UNPRICED in scene.run(DONE, "--dry-run")[0].out
+
+
+@pytest.mark.finding("FX5")
+def test_a_limit_on_resume_and_models_that_only_some_calls_use_are_checked(scene: Scene) -> None:
+    steps = "- {id: talk, agent: clerk}\n  - {id: more, agent: 'clerk@local:other'}"
+    section, prices = "Say it.\n## more\nSay more.", ", input: 1, output: 2"
+    done, _ = scene.run(DONE, "--budget", "price=0.01", steps=steps, section=section, price=prices)
+    assert done.code == 0, done
+    assert "does not cover calls to local:other, whose price is unknown" in done.out
+    assert "local:m, whose" not in done.out
+    failed, _ = scene.run(openai.error(400, "no"), "--name", "later")
+    assert "does not cover" not in failed.out
+    again = scene.skillrun("resume", "later", "--unattended", "--budget", "price=0.01")
+    assert UNPRICED in again.out
+
+
+@pytest.mark.finding("FX5")
+def test_an_estimated_usage_is_named_once(scene: Scene) -> None:
+    no_usage = openai.completion("Done.")
+    assert isinstance(no_usage.body, dict)
+    no_usage.body.pop("usage")
+    steps = "- {id: talk, agent: clerk}\n  - {id: more, agent: clerk}"
+    done, _ = scene.run(no_usage, "--budget", "tokens=90000", steps=steps, section="Say it.\n## more\nSay more.")
+    assert done.code == 0, done
+    text = "local reports no usage; tokens and prices are estimated from the length of the texts"
+    assert (done.out + done.err).count(text) == 1

@@ -103,11 +103,14 @@ def _estimate(request: RunRequest, out: Output) -> int:
     import asyncio
 
     from skillrun.cli.preview import AutoResponder, preview_run, print_preview
+    from skillrun.library.settings import chosen_price_limit, load_budget
+    from skillrun.runtime.run_budget import unpriced_warning
 
+    loaded, library = request.loaded, request.loaded.program.library
     responder = AutoResponder(prepared=request.answer_options.load_prepared_answers())
     rules = request.script.rules if request.script is not None else ()
     work = preview_run(
-        request.loaded,
+        loaded,
         request.inputs,
         request.model,
         rules,
@@ -116,7 +119,12 @@ def _estimate(request: RunRequest, out: Output) -> int:
         skips_jumps=not rules,
         runs=request.runs,
     )
-    return print_preview(asyncio.run(work), out)
+    preview = asyncio.run(work)
+    limit = chosen_price_limit(library, {**load_budget(library), **request.budget}, request.budget)
+    models = {call.model for _, call in preview.requests}
+    if limit is not None and (text := unpriced_warning(models, loaded.catalogue, limit)):
+        preview.data["warnings"].append(f"warning: {text}")
+    return print_preview(preview, out)
 
 
 def _resume_run(name: str, run: str, values: Mapping[str, Any]) -> int:

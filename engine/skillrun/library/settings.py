@@ -92,6 +92,15 @@ def load_budget(library: Library) -> dict[str, float]:
     return {**own, **{name: min(limit, own.get(name, limit)) for name, limit in projects.items()}}
 
 
+def chosen_price_limit(library: Library, limits: Mapping[str, float], typed: Mapping[str, float]) -> float | None:
+    """Return the price limit among `limits`; None if it is only the default, which is in the shipped config. `typed`
+    has the limits that the user typed."""
+    limit = limits.get("price")
+    others = (to_plain(layer) for root, layer in library.layers(CONFIG) if root not in (PROJECT, USER))
+    shipped = (layer.get("budgets") or {} for layer in others)
+    return None if "price" not in typed and any(budget.get("price") == limit for budget in shipped) else limit
+
+
 # -- secret names --------------------------------------------------------------------------------------------------
 
 

@@ -30,7 +30,14 @@ _MESSAGES: dict[ErrorKind, tuple[str, str]] = {
     "too_long": ("the request is longer than the window of `{model}`", "Choose a larger model or shorten the prompt."),
     "budget": ("the account at {provider} has no credit left", "Add credit, or choose another model."),
 }
-_TOO_LONG_MARKERS = ("exceed_context_size", "exceeds the maximum number of tokens")  # of llama.cpp and Gemini
+_TOO_LONG = re.compile(
+    r"exceed\w*[^.]{0,60}\bcontext|context (?:window|length|size)[^.]{0,60}exceed|context_length_exceeded"
+    r"|exceed_context_size|exceeds the maximum number of tokens|maximum context length"
+    r"|(?:prompt|input) is too long|(?:larger|greater) than the context",
+    re.IGNORECASE,
+)
+"""The words in which servers refuse a request that exceeds the window."""
+_TRANSIENT_STATUSES = frozenset({409, 425})  # of the statuses 4xx: the same request can succeed later
 _SECONDS = re.compile(r"(\d{1,6}(?:\.\d+)?)s")
 _BY_STATUS: dict[int, ErrorKind] = {
     400: "invalid_request", 401: "auth", 402: "budget", 403: "auth", 404: "not_found", 408: "timeout", 413: "too_long",
@@ -105,7 +112,8 @@ def _classify_error(error: Exception) -> ErrorKind:
     import httpx2
     from pydantic_ai import exceptions as ai
 
-    if any(words in str(getattr(error, "body", ""))[:_MAX_SCAN] for words in _TOO_LONG_MARKERS):
+    status = getattr(error, "status_code", 0)
+    if status != 429 and _TOO_LONG.search(str(getattr(error, "body", ""))[:_MAX_SCAN]):
         return "too_long"
     if any(detail.get("reason") == "API_KEY_INVALID" for detail in _details(error)):
         return "auth"  # Google reports it with status 400
@@ -126,8 +134,9 @@ def _classify_error(error: Exception) -> ErrorKind:
     # An SDK that is called directly, for the list of models, raises this error.
     if _find_cause(error, httpx2.TransportError) is not None:
         return "timeout" if _find_cause(error, httpx2.TimeoutException) is not None else "connection"
-    status = getattr(error, "status_code", 0)
-    return _BY_STATUS.get(status, "overloaded" if status in range(500, 600) else "other")
+    if status in range(400, 500) and status not in _TRANSIENT_STATUSES:
+        return _BY_STATUS.get(status, "invalid_request")
+    return "overloaded" if status in range(500, 600) else "other"
 
 
 def _describe_invalid_reply(error: Exception) -> str:

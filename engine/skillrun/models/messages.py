@@ -25,6 +25,8 @@ ERROR_KINDS: tuple[ErrorKind, ...] = get_args(ErrorKind)
 RETRYABLE_ERRORS = frozenset({"rate_limit", "overloaded", "connection", "timeout"})
 CONFIGURATION_ERRORS = frozenset({"auth", "not_found"})
 """Kinds of errors that another key or model could avoid."""
+PERMANENT_ERRORS = frozenset({"invalid_request", "too_long"})
+"""Kinds of errors that the same request causes again."""
 FATAL_ERRORS = frozenset({"budget", "missing"})
 """Kinds of errors after which further calls would fail too: the account has no credit, or the local model is
 missing."""

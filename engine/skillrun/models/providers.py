@@ -149,11 +149,15 @@ class ProviderClient:
             raise
         except Exception as error:  # noqa: BLE001 -- any error from a provider or its SDK fails the call
             raise model_error(error, self.provider, name, self._redactor) from None
-        if implausible and not self._has_warned:
+        if not (response.usage.input_tokens or response.usage.output_tokens):
+            warning = "reports no usage; tokens and prices are estimated from the length of the texts"
+        elif implausible:
+            warning = f"reports an implausible usage ({implausible}); using a plausible value instead"
+        else:
+            warning = ""
+        if warning and not self._has_warned:
             self._has_warned = True
-            self._progress(
-                f"{self.provider.name} reports an implausible usage ({implausible}); using a plausible value instead"
-            )
+            self._progress(f"{self.provider.name} {warning}")
         return replace(reply, usage=usage)
 
     def prepare_model(self, name: str) -> Model[Any]:

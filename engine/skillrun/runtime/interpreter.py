@@ -364,7 +364,9 @@ async def apply_breaker(frame: Frame, breaker: str, address: str, reason: str, *
     if then == SEQUENTIAL and frame.sequential:
         return ""
     if then in (SEQUENTIAL, "ask"):
-        frame.phase.attempts.permanent_failures.clear()  # a sequential or user-approved retry may succeed
+        failures = frame.phase.attempts.permanent_failures  # a sequential or user-approved retry may succeed
+        kept = {key: failure for key, failure in failures.items() if failure.would_recur} if then == SEQUENTIAL else {}
+        frame.phase.attempts.permanent_failures = kept
         frame.run.evaluation.refusals.clear()
     if then == "ask" and await offer_retry(frame, address, reason, limit, can_continue=can_continue):
         breakers.record_success(breaker)

@@ -13,11 +13,11 @@ from skillrun.checker.program import Program
 from skillrun.definitions.definitions import Phase
 from skillrun.events import Event, EventStream, Listener, Notice, Said
 from skillrun.library.configuration import MODES, Feature, resolve_features
-from skillrun.library.settings import ReplySize
+from skillrun.library.settings import ReplySize, chosen_price_limit
 from skillrun.models.messages import Gateway, ModelError, Outcomes, Reply, Request, Usage
 from skillrun.replay import CALLS, READS, Effect, Replay
 from skillrun.runtime.phase_record import Attempts, Breakers, Omission, PhaseRecord, UsageTotals
-from skillrun.runtime.run_budget import RunBudget
+from skillrun.runtime.run_budget import RunBudget, unpriced_warning
 from skillrun.store.event_lines import utc_timestamp
 from skillrun.store.journal import Journal
 from skillrun.store.run_data import RunData
@@ -212,6 +212,16 @@ class Run:
                     if resolved.why and name not in services.catalogue.tiers:
                         self.emit(Notice(f"{name}: {resolved.model} ({resolved.why})"))
             self.resolve_model(name)
+
+    def warn_of_unpriced_models(self, models: Iterable[str]) -> None:
+        """Warn once of each model whose price is unknown, if the user or the project has set a price limit."""
+        reported = self.evaluation.reported
+        limit = chosen_price_limit(self.program.library, self.budget.limits, self.options.budget)
+        new = [model for model in models if f"price of {model}" not in reported]
+        if new and limit is not None:
+            reported.update(f"price of {model}" for model in new)
+            if warning := unpriced_warning(new, self.services.catalogue, limit):
+                self.emit(Notice(warning, "warn"))
 
     @property
     def outermost(self) -> Run:

@@ -9,11 +9,12 @@ import asyncio
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from skillrun.library.settings import LIMIT_NAMES, WORDS
+from skillrun.models.catalogue import Catalogue
 from skillrun.models.messages import Usage
 from skillrun.runtime.errors import BudgetExhausted
 from skillrun.store.journal import Journal
@@ -160,6 +161,18 @@ class RunBudget:
     def _add(self, usage: Usage, price: float | None) -> None:
         self.spent["tokens"] += usage.input + usage.output
         self.spent["price"] += price or 0.0
+
+
+def unpriced_warning(models: Iterable[str], catalogue: Catalogue, limit: float) -> str:
+    """Return a warning which names the models whose calls the price limit does not cover; empty if it covers all."""
+    unpriced = sorted({model for model in models if catalogue.price(model, Usage()) is None})
+    if not unpriced:
+        return ""
+    entry = f'models: {{"{unpriced[0]}": {{input: 1.0, output: 2.0}}}}'
+    return (
+        f"the price limit of ${limit:g} does not cover calls to {', '.join(unpriced)}, whose price is unknown; set the "
+        f"price in config/models.yaml, in dollars per million tokens (`{entry}`), or limit `tokens` or `calls`"
+    )
 
 
 def _number(name: str, amount: float) -> str:

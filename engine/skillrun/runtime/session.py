@@ -377,8 +377,8 @@ async def _pin(run: Run) -> None:
     library, workflow = session.program.library, session.program.workflow
     # A tier whose model has a different provider is pinned only if a role uses it: unused providers are not contacted.
     read = [source.path for source in library.files.values() if source.path.parent.name == "roles"]
-    wanted = {role.model.casefold() for path in read if (role := library.role(path.stem)) is not None}
-    elsewhere = set(map(str.casefold, session.services.catalogue.elsewhere)) - wanted
+    wanted = {role.model for path in read if (role := library.role(path.stem)) is not None}
+    elsewhere = set(map(str.casefold, session.services.catalogue.elsewhere)) - set(map(str.casefold, wanted))
     tiers = [tier for tier in session.services.catalogue.tiers if tier.casefold() not in elsewhere]
     await run.pin_models([*tiers, *referenced_models(library, workflow, state.inputs)])
     for provider, place in session.services.catalogue.provider_locations(state.models.values()).items():
@@ -387,6 +387,8 @@ async def _pin(run: Run) -> None:
     used = [*tiers, *referenced_models(library, workflow, given)]  # a default may be unused in this run
     if any(run.resolve_model(name).provider == "embedded" for name in used):
         run.emit(Notice(EMBEDDED, "warn"))
+    called = sorted(wanted.union(referenced_models(library, workflow, given)))
+    run.warn_of_unpriced_models([run.resolve_model(name).model for name in called])
 
 
 @contextlib.contextmanager

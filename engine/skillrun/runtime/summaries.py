@@ -14,7 +14,7 @@ from skillrun.definitions.verbs import SUMMARY_KEYS
 from skillrun.events import Notice
 from skillrun.questions.answers import Question
 from skillrun.runtime.asking.asking import RETRY, ask_questions
-from skillrun.runtime.calls.conversation import converse
+from skillrun.runtime.calls.conversation import converse, is_last_attempt
 from skillrun.runtime.calls.member_request import MemberReply, MemberRequest, report_pruned_items
 from skillrun.runtime.errors import StepFailed
 from skillrun.runtime.frame import Evaluator
@@ -168,14 +168,14 @@ async def _summarize_with_model(
         phase.record.degraded_reasons.append(f"summary: {error.message}")
         return {}
     address = f"{phase.address()}/summary/{TIER}"
-    asked = MemberRequest("summarise", address, request, resolved.window, shape, invalid="drop")
+    asked = MemberRequest("summarise", address, request, resolved.window, shape, "drop", max_output=resolved.max_output)
     reply = MemberReply(asked.member, "error", reason="not called")
     for attempt in (1, 2):
         reply = await converse(phase, asked, attempt)
         if reply.ok:
             report_pruned_items(phase, asked.address, asked.member, reply.dropped)
             return dict(reply.data)
-        if reply.is_permanent:
+        if is_last_attempt(phase, asked, reply, attempt):
             break
     phase.record.degrade(f"summary: {reply.reason}")
     phase.warn(f"the summary contains only the outputs: {reply.reason}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -29,6 +30,7 @@ from skillrun.runtime.calls.member_request import (
     LineRange,
     MemberReply,
     MemberRequest,
+    explain_truncation,
     parse_value,
     salvage_truncated_reply,
 )
@@ -55,6 +57,7 @@ _WHY: Final = {
     "refusal": "the model refused to answer",
     "other": "the model stopped for an unknown reason",
 }
+_NAMES_OUTPUT_LIMIT: Final = re.compile(r"max_?(?:new|completion|output)?_?tokens", re.IGNORECASE)
 _CALLS_TOOLS: Final = "the model calls tools instead of replying"
 
 
@@ -83,8 +86,12 @@ async def converse(
             return replace(cut, reads=tuple(reads))
         has_document = record_request is not None and reply.stop == "length" and find_last_block(reply.text) is not None
         if reply.stop not in ("end", "tool") and not has_document:
-            why = f"{request.model}: {_WHY[reply.stop]}" if reply.stop == "refusal" else _WHY[reply.stop]
-            return answer(_STATUS[reply.stop], reason=why)
+            why, next_step = _WHY[reply.stop], ""
+            if reply.stop == "length":
+                why, next_step = explain_truncation(member_request, request, reply)
+            elif reply.stop == "refusal":
+                why = f"{request.model}: {why}"
+            return answer(_STATUS[reply.stop], reason=why, next_step=next_step)
         if reply.calls and request.answer_now:
             return answer("error", reason=_CALLS_TOOLS)
         if reply.calls and request.tools:
@@ -180,16 +187,28 @@ def _failed_result(phase: PhaseRun, member_request: MemberRequest, error: ModelE
     if error.kind in FATAL_ERRORS:
         message = f"{phase.name}: {member_request.member} on {model}: {error.message}"
         raise ModelError(error.kind, message, error.retryable, error.next_step) from None
-    refused = error.kind in CONFIGURATION_ERRORS
+    refused, reason, next_step = error.kind in CONFIGURATION_ERRORS, error.message, error.next_step
+    if error.kind == "too_long":
+        reason += f"; its `window` in config/models.yaml is {member_request.window:,} tokens"
+        next_step = f"Set `window` of {model} to the limit of the server, choose a larger model, or shorten the prompt."
+    elif error.kind == "invalid_request" and _NAMES_OUTPUT_LIMIT.search(reason):
+        reason += f"; its `max_output` in config/models.yaml is {member_request.max_output:,} tokens"
+        next_step = f"Set `max_output` of {model} to the limit of the server."
     return MemberReply(
         member_request.member,
         "timeout" if error.kind == "timeout" else "error",
-        reason=f"{model}: {error.message}" if refused else error.message,
+        reason=f"{model}: {reason}" if refused else reason,
         kind=error.kind,
         refused=refused,
         given_up=error.given_up,
-        next_step=error.next_step,
+        next_step=next_step,
     )
+
+
+def is_last_attempt(phase: PhaseRun, asked: MemberRequest, reply: MemberReply, attempt: int) -> bool:
+    """Return whether a failed attempt is not repeated. An attempt that an earlier process has sent is repeated."""
+    following = turn_address(asked.address, 1, attempt + 1)
+    return reply.is_permanent and phase.run.journal.find("sent", following, asked.request.fingerprint()) is None
 
 
 MOST_TOKENS: Final = 10**12  # more tokens than any prompt has
@@ -208,6 +227,7 @@ async def call_model(phase: PhaseRun, address: str, member: str, request: Reques
         last_refusal = run.evaluation.refusals.get(request.model)
         if last_refusal is not None and last_refusal.kind == "missing":
             raise last_refusal
+        run.warn_of_unpriced_models([request.model])
         reservation = await run.budget.reserve(partial(_max_usage, run, request))
         try:
             run.options.rerun.called_addresses.add(address)

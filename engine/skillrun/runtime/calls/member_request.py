@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from skillrun.events import Pruned
-from skillrun.models.messages import Message, Reply, Request, ToolCall, ToolSpec
+from skillrun.models.messages import PERMANENT_ERRORS, Message, Reply, Request, ToolCall, ToolSpec
 from skillrun.runtime.prompts.context import estimate_request_tokens
 from skillrun.runtime.prompts.step_records import RecordRequest
 from skillrun.runtime.run import PhaseRun
@@ -75,6 +75,8 @@ class MemberRequest:
     turns: int = 1
     calls: int = 0
     record_request: RecordRequest | None = None
+    max_output: int = 0
+    """The model's `max_output`. The request allows less if the window has less room."""
 
     def room(self, messages: Sequence[Message]) -> int:
         """Return how many tokens of the model's window the messages, the schema and the tools leave free."""
@@ -116,9 +118,14 @@ class MemberReply:
         return self.status == "success"
 
     @property
+    def would_recur(self) -> bool:
+        """Whether the same request would fail in the same way: it is invalid, or the reply reached its limit."""
+        return self.status == "truncated" or self.kind in PERMANENT_ERRORS
+
+    @property
     def is_permanent(self) -> bool:
         """Whether an immediate retry is useless."""
-        return self.refused or self.given_up
+        return self.refused or self.given_up or self.would_recur
 
     def template_value(self) -> dict[str, Any]:
         """Return the value of the reply in templates."""
@@ -134,6 +141,7 @@ class MemberReply:
 
 
 CUT_OFF: Final = "the reply was cut off at the length limit"
+EARLY: Final = 0.9  # a reply that is shorter than this share of its limit may have been cut off by the server's limit
 GATHER: Final = "gather"  # a value of `invalid`
 MOST_TOLD: Final = 3  # dropped values named in a warning; the event lists all of them
 
@@ -172,6 +180,21 @@ def salvage_truncated_reply(member_request: MemberRequest, reply: Reply) -> Memb
         return None
     cut = DroppedValue("", CUT_OFF, "")
     return MemberReply(member_request.member, "success", reply.text, value, dropped=(*dropped, cut))
+
+
+def explain_truncation(member_request: MemberRequest, request: Request, reply: Reply) -> tuple[str, str]:
+    """Return why a reply was cut off, with the limit, its value and its key, and the next step of the user."""
+    limit, key = request.max_tokens, f"of {request.model} in config/models.yaml"
+    if limit < member_request.max_output:
+        reason = f"{CUT_OFF} of {limit:,} tokens, the room that the prompt leaves in the window of "
+        reason += f"{member_request.window:,} tokens (`window` {key})"
+        next_step = f"Correct `window` {key}, use a model with a larger window, or shorten the prompt."
+    else:
+        reason = f"{CUT_OFF} of {limit:,} tokens (`max_output` {key})"
+        next_step = f"Raise `max_output` {key}, or ask for a shorter reply."
+    if 0 < reply.usage.output < limit * EARLY:
+        reason += f"; it has about {reply.usage.output:,} tokens, so the server may have a lower limit"
+    return reason, next_step
 
 
 def report_pruned_items(phase: PhaseRun, address: str, member: str, dropped: tuple[DroppedValue, ...]) -> None:

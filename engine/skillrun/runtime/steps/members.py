@@ -12,7 +12,7 @@ from typing import Any
 
 from skillrun.definitions.definitions import Protocol, Step
 from skillrun.models.messages import REJECTIONS
-from skillrun.runtime.calls.conversation import converse
+from skillrun.runtime.calls.conversation import converse, is_last_attempt
 from skillrun.runtime.calls.member_request import MemberReply, MemberRequest, report_pruned_items
 from skillrun.runtime.calls.tools import lookup_tool, member_tools
 from skillrun.runtime.errors import StepFailed, Stopped
@@ -192,14 +192,24 @@ def _build_request(
         turns, calls = int(limits.get("tool_turns", 8)), int(limits.get("tool_calls", 20))
         tools = (*tools, *lookup_tool(frame.phase))
     return MemberRequest(
-        seated.id, address, request, resolved.window, shape, invalid, tools, turns, calls, record_request
+        seated.id,
+        address,
+        request,
+        resolved.window,
+        shape,
+        invalid,
+        tools,
+        turns,
+        calls,
+        record_request,
+        resolved.max_output,
     )
 
 
 def _record_result(step: Step, frame: Frame, asked: MemberRequest, key: str, result: MemberReply) -> None:
     """Remember the result of a member, so that a later attempt of the step does not call the member again."""
     attempts = frame.phase.attempts
-    if result.is_permanent:
+    if is_last_attempt(frame.phase, asked, result, attempts.tries.get(key, 0)):
         attempts.permanent_failures[key] = result
     if result.ok:
         attempts.results[key] = result
