@@ -12,9 +12,9 @@ from skillrun.checker.program import Program
 from skillrun.library.roots import USER
 from skillrun.runtime.run import Session
 from skillrun.store.files import sha256_of
-from skillrun.store.local.signing_key import key_trouble
+from skillrun.store.local.signing_key import key_trouble, read_signing_key
 from skillrun.store.run_data import RunData
-from skillrun.store.seal import CHANGE_INPUT_HINT, Claims, find_claims, revoke_claims
+from skillrun.store.seal import CHANGE_INPUT_HINT, Claims, find_claims, is_sealed, revoke_claims
 from skillrun.store.state import State
 from skillrun.store.stored_run import StoredRun
 from skillrun.store.summaries import Summary
@@ -67,13 +67,21 @@ def changed_files(program: Program, state: State) -> list[str]:
     )
 
 
-FOREIGN_RUN: Final = "this run folder is from another source, or from an older version of skillrun"
+def is_own_state(session: Session, state: State) -> bool:
+    """Return whether this user wrote the state, on this machine and in this project."""
+    try:
+        return is_sealed(session.program, state, session.options.project, read_signing_key())
+    except (OSError, SkillrunError):  # the user's key is unusable
+        return False
+
+
+FOREIGN_RUN: Final = "this run is from another source, or from an older version of skillrun"
 
 
 def foreign_claims(session: Session, run: StoredRun) -> Claims | None:
     """Return the settings that a run folder from another source contains; None for a folder of this user."""
     state = run.state()
-    if run.is_sealed(session.program, state, session.options.project):
+    if is_own_state(session, state):
         return None
     return _find_claims(session, state)
 
@@ -113,7 +121,7 @@ def apply_foreign_state(session: Session, state: State) -> list[str]:
 def effective_state(session: Session, run: StoredRun) -> State:
     """Return the state with which a run resumes. A foreign state is adopted or restricted. Raises SkillrunError."""
     state = run.state()
-    if not run.is_sealed(session.program, state, session.options.project):
+    if not is_own_state(session, state):
         apply_foreign_state(session, state)
     return state
 

@@ -24,6 +24,7 @@ from skillrun.runtime.resumed_state import (
     apply_foreign_state,
     file_hashes,
     foreign_claims,
+    is_own_state,
     is_shared,
     migrate_state,
     raise_undecided_error,
@@ -33,6 +34,7 @@ from skillrun.runtime.run_budget import RunBudget
 from skillrun.store.event_lines import utc_timestamp
 from skillrun.store.files import LeaseLost
 from skillrun.store.journal import REUSED_SUFFIX, Journal, JournalUnwritable
+from skillrun.store.local.signing_key import ensure_signing_key
 from skillrun.store.memory import MemoryFiles, MemoryJournal
 from skillrun.store.outcome import RESUME_RUN, Outcome
 from skillrun.store.run_data import RunData
@@ -109,7 +111,7 @@ def _restrict_state(
     restart at the first phase: inputs, models and budget stay as they are.
     """
     options, notices = session.options, list[str]()
-    if run.is_sealed(session.program, written, options.project):
+    if is_own_state(session, written):
         options = replace(options, given_inputs=restore_given_inputs(written))
         if run.command_argument(options.project) == run.name or not Path(state.project).is_dir():
             state.project = str(options.project)
@@ -142,7 +144,7 @@ def _initial_state_and_log(session: Session, run: StoredRun, inputs: Mapping[str
     if run.has_state:
         state, log = run.data().state.read()
         fresh.started_at, fresh.environment, fresh.estimate = state.started_at, state.environment, state.estimate
-        if run.is_sealed(session.program, state, session.options.project):
+        if is_own_state(session, state):
             # Any other name means a new model after an edit, a flag or a new key.
             for name, model in state.models.items():
                 with contextlib.suppress(SkillrunError):  # the name no longer means anything
@@ -317,7 +319,7 @@ async def _evaluate(
     run = _build_run(session, data, journal, state, saver, transcript.write_event)
     try:
         try:
-            saver.key = stored.sealing_key()
+            saver.key = ensure_signing_key()
         except (OSError, SkillrunError) as problem:
             how = "the state of this run is not sealed, so `resume` will treat it as if it came from another source"
             run.emit(Notice(f"{how}: {problem}", "warn"))

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, Self
 
-from skillrun.checker.program import Program
 from skillrun.models.entries import ConcurrencyLimits
 from skillrun.repository.confined_folder import WriteGuard
 from skillrun.store.event_lines import Record, Transcript
@@ -105,17 +104,6 @@ class StoredRun(ABC):
     @abstractmethod
     def check_lease(self) -> None:
         """Raises LeaseLost if this process held the run and has lost it."""
-
-    @abstractmethod
-    def is_sealed(self, program: Program, state: State, project: Path) -> bool:
-        """Whether this user or the shared store wrote the state, in this project."""
-
-    @abstractmethod
-    def sealing_key(self) -> bytes | None:
-        """Return the key that seals the state; None if the store vouches for the state.
-
-        Raises OSError, SkillrunError.
-        """
 
     # contents
 

@@ -19,13 +19,11 @@ from skillrun.store.journal_bodies import body_fits
 from skillrun.store.local.journal import SqliteJournal, read_journal
 from skillrun.store.local.local_files import LocalFiles, apply_shared_modes, open_tree, write_atomic
 from skillrun.store.local.lock import ENGINE_FOLDER, LocalLease
-from skillrun.store.local.signing_key import ensure_signing_key, read_signing_key
 from skillrun.store.local.transcript import LocalTranscript, read_events, read_lines
 from skillrun.store.local.verification import JOURNAL, WITNESS, JournalShortened, check_journal_files
 from skillrun.store.memory import MemoryJournal
 from skillrun.store.outcome import file_error
 from skillrun.store.run_data import format_run_argument
-from skillrun.store.seal import is_sealed
 from skillrun.store.state import MAX_ROUNDS, SCHEMA_VERSION, STATE, State
 from skillrun.store.stored_run import StoredRun
 from skillrun.store.summaries import ROUND
@@ -80,15 +78,6 @@ class LocalRun(StoredRun):
             for name, kind in self._tree.entries(".run"):
                 if kind != "folder":
                     self._tree.stat_file(f".run/{name}")
-
-    def is_sealed(self, program: Program, state: State, project: Path) -> bool:
-        try:
-            return is_sealed(program, state, project, read_signing_key())
-        except (OSError, SkillrunError):  # the user's key is unusable
-            return False
-
-    def sealing_key(self) -> bytes:
-        return ensure_signing_key()
 
     def check_lease(self) -> None:
         self._tree.check()

@@ -9,7 +9,6 @@ from itertools import chain, count
 from pathlib import Path
 from typing import Final
 
-from skillrun.checker.program import Program
 from skillrun.extensions.workers.postgres.database import Database, StoreRefused, StoreUnavailable
 from skillrun.extensions.workers.postgres.files import STARTED, PostgresFiles, RunEdits, list_started_runs
 from skillrun.extensions.workers.postgres.journal import PostgresJournal, PostgresTranscript, read_lines, read_rows
@@ -48,7 +47,7 @@ _FORGET: Final = """
 
 
 class PostgresRun(StoredRun):
-    """A run in Postgres. Every user who can write to the store is trusted with the privileges of its runs."""
+    """A run in Postgres. Other users can write to the store, so the seal of a run counts, as in a run folder."""
 
     def __init__(self, row: RunRow) -> None:
         self._row = row
@@ -81,12 +80,6 @@ class PostgresRun(StoredRun):
     def check_lease(self) -> None:
         """Raises LeaseLost if this process held the run and has lost it."""
         self.lease.check()
-
-    def is_sealed(self, program: Program, state: State, project: Path) -> bool:  # noqa: ARG002 (the store vouches)
-        return True
-
-    def sealing_key(self) -> None:
-        """Return None: runs in the store need no seal, because only programs write to the store."""
 
     # contents
 
