@@ -260,6 +260,42 @@ def test_identical_prompts_are_not_compared(wire: Wire, skillrun: Call, model: M
     assert len(model.prompts) == 4, "one call for each prompt, which both versions share"
 
 
+def set_user_budget(home: Path, **limits: float) -> None:
+    config = home / ".config" / "skillrun" / "config" / "skillrun.yaml"
+    config.parent.mkdir(parents=True, exist_ok=True)
+    config.write_text(f"budgets: {limits}\n")
+
+
+@pytest.mark.row("Z7")
+@pytest.mark.finding("FS10")
+@pytest.mark.parametrize("limits", [{"calls": 3}, {"tokens": 50}, {"price": 0.0001}])
+def test_a_comparison_that_exceeds_the_budget_of_the_user_makes_no_call(
+    wire: Wire, skillrun: Call, model: Model, home: Path, limits: dict[str, float]
+) -> None:
+    set_user_budget(home, **limits)
+    done = compare(skillrun, "--samples", "1")
+    ((name, limit),) = limits.items()
+    assert (done.code, model.prompts) == (2, []), done
+    assert f"and the budget has {limit:g}" in done.err
+    assert f"`--budget {name}=" in done.err
+
+
+@pytest.mark.slow
+@pytest.mark.row("Z7")
+@pytest.mark.finding("FS10")
+@pytest.mark.parametrize("judge", [(), ("--judge", "judge-pair")])
+def test_all_samples_and_the_judge_share_the_budget(
+    wire: Wire, skillrun: Call, model: Model, monkeypatch: pytest.MonkeyPatch, judge: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr("skillrun.extensions.testing.compare._check_budget", lambda *_: None)  # too low an estimate
+    calls = 5 if judge else 2
+    done = compare(skillrun, "--samples", "1", *judge, "--budget", f"calls={calls}")
+    assert (done.code, len(model.prompts) + len(model.pairs)) == (75, calls), done
+    assert f"the budget of {calls} calls is spent, so samples are incomplete" in done.err
+    done = compare(skillrun, "--samples", "1", *judge)
+    assert (done.code, len(model.prompts)) == (0, 4), done
+
+
 @pytest.mark.slow
 def test_whole_runs_make_every_call(wire: Wire, skillrun: Call, model: Model) -> None:
     report = read_json(compare(skillrun, "warm", "--whole", "--samples", "1", "--json"))

@@ -97,6 +97,7 @@ def _complete_cases(context: click.Context, _parameter: click.Parameter, incompl
 )
 @click.option("--yes", is_flag=True, help="Start without asking for confirmation.")
 @click.option("--trust-project", is_flag=True, help="Trust this project's provider addresses.")
+@options.budget
 @options.runs_folder
 @options.as_json
 def test(workflow: str, names: tuple[str, ...], **chosen: Any) -> int:

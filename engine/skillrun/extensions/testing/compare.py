@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import os
 import shutil
 import tempfile
@@ -52,10 +53,13 @@ from skillrun.extensions.testing.sampling import (
 )
 from skillrun.library.library import Library
 from skillrun.library.roots import FOLDERS, Root, search_path, shipped_files
+from skillrun.library.settings import WORDS, load_budget
 from skillrun.models.messages import Gateway
 from skillrun.questions.responder import has_terminal
 from skillrun.repository.git import READ_TIMEOUT, CommitRefused, CommitWriter, Git, GitFailed
+from skillrun.runtime.errors import BudgetExhausted
 from skillrun.runtime.phase_record import UsageTotals
+from skillrun.runtime.run_budget import RunBudget
 from skillrun.store.frontmatter import as_yaml
 from skillrun.store.journal import Journal
 from skillrun.store.local.local_run import LocalRun
@@ -85,13 +89,14 @@ class CompareOptions:
     script: Path | None
     yes: bool
     trust_project: bool
+    budget: Mapping[str, float]
     runs: Path
 
 
 def parse_compare_options(workflow: str, chosen: Mapping[str, Any]) -> CompareOptions | None:
     """Return the options of a comparison; None if `--compare` is not given. Raises UsageError if options conflict."""
     scope = ComparisonScope(chosen["whole"], chosen["phase"], chosen["step"])
-    compare_only = ("samples", "phase", "step", "whole", "judge", "model", "script", "yes", "trust_project")
+    compare_only = ("samples", "phase", "step", "whole", "judge", "model", "script", "yes", "trust_project", "budget")
     if not chosen["other"]:
         for name in compare_only:
             if chosen[name]:
@@ -167,14 +172,17 @@ class _ComparisonRun:
         if not any(comparison.paths.values()) and not self.options.scope.whole:
             return self._report_no_difference()
         out.lines(price_lines(comparison, cost))
+        limits = {**load_budget(self.loaded.program.library), **self.options.budget}
+        _check_budget(cost.totals, limits)
         refusal = self._confirm(cost) if cost.totals.calls else None
         if refusal is not None:
             return refusal
         folder_path = self.options.runs / COMPARISONS_FOLDER
         with LocalStore(folder_path).create_run(self.options.workflow, shared=False) as folder:
             with folder.lease.hold(), closing(folder.open_journal(create=True)) as journal:
+                budget = RunBudget(limits, MemoryJournal())
                 try:
-                    comparison = asyncio.run(self._run_comparison(comparison.paths, journal))
+                    comparison, spent = asyncio.run(self._run_comparison(comparison.paths, journal, budget))
                 except KeyboardInterrupt:
                     out.note("completed calls are saved: run the same command to resume without repeating them")
                     raise
@@ -182,6 +190,10 @@ class _ComparisonRun:
         out.lines(table_lines(comparison))
         out.line(f"saved in {relative_to_cwd(files[0])}")
         out.data({**comparison.data(), "files": [str(file) for file in files]})
+        if spent:
+            out.note(f"error: {spent}, so samples are incomplete; completed calls are saved")
+            out.note("hint: run the same command with a higher `--budget` to resume")
+            return BudgetExhausted.exit_code
         return 0 if any(sample.has_result for sample in comparison.samples) else 1
 
     def _report_no_difference(self) -> int:
@@ -229,7 +241,7 @@ class _ComparisonRun:
         if folder.is_dir():
             with LocalRun(folder) as earlier:
                 journal = earlier.read_journal() if earlier.has_journal else journal
-        replies = SampleReplies(journal, PaddedScriptedGateway(expected, (), price=catalogue.price))
+        replies = SampleReplies(journal, PaddedScriptedGateway(expected, (), price=catalogue.price), catalogue)
         context = self._sample_context(replies)
         paths: dict[str, ConversationPaths] = {}
         first_unreplied: dict[str, str] = {}
@@ -254,8 +266,13 @@ class _ComparisonRun:
         cost = ComparisonCost(totals, judge_calls, replies.recorded_calls, sorted(models), addresses, first_unreplied)
         return comparison, cost
 
-    async def _run_comparison(self, paths: Mapping[str, ConversationPaths], journal: Journal) -> Comparison:
-        """Make the calls, and print a line for each sample and each judged pair."""
+    async def _run_comparison(
+        self, paths: Mapping[str, ConversationPaths], journal: Journal, budget: RunBudget
+    ) -> tuple[Comparison, str]:
+        """Make the calls, and print a line for each sample and each judged pair.
+
+        Return the comparison, and why the budget has refused a call; empty if it refused none.
+        """
 
         def print_sample(sample: Sample) -> None:
             if sample.status != "interrupted":
@@ -269,14 +286,15 @@ class _ComparisonRun:
                 warnings.add(warning)
                 self.out.note(warning)
 
-        context = replace(self._sample_context(SampleReplies(journal, gateway)), listener=print_warning)
+        replies = SampleReplies(journal, gateway, self.loaded.catalogue, budget)
+        context = replace(self._sample_context(replies), listener=print_warning)
         try:
             comparison, _ = await self._collect_samples(
                 paths, context, print_sample, lambda pair: self.out.line(format_judged_pair(pair))
             )
         finally:
             await gateway.close()
-        return comparison
+        return comparison, replies.refusal
 
     async def _collect_samples(
         self,
@@ -306,6 +324,16 @@ class _ComparisonRun:
         if self.options.scope.phase:
             task["part"] = f"{self.options.scope.phase} {self.options.scope.step}".strip()
         return as_yaml(task)
+
+
+def _check_budget(expected: UsageTotals, limits: Mapping[str, float]) -> None:
+    """Raise UsageError if a comparison is expected to exceed one of the limits."""
+    tokens = expected.usage.input + expected.usage.output
+    for name, amount in {"calls": expected.calls, "tokens": tokens, "price": expected.price or 0}.items():
+        if amount > limits.get(name, math.inf):
+            needed = f"{amount:.2f}" if name == "price" else f"{amount}"
+            message = f"the comparison needs about {needed} {WORDS[name]}, and the budget has {limits[name]:g}"
+            raise UsageError(message, f"`--budget {name}={needed}` raises it; fewer `--samples` need less")
 
 
 def _save_comparison(folder: Path, comparison: Comparison) -> tuple[Path, Path]:

@@ -12,6 +12,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -29,10 +30,14 @@ from skillrun.models.scripted import Rule, ScriptedGateway
 from skillrun.questions.prepared_answers import PreparedAnswers
 from skillrun.questions.responder import InteractiveResponder
 from skillrun.replay import CALLS, Body, Replay
+from skillrun.runtime.calls.conversation import max_usage
+from skillrun.runtime.errors import BudgetExhausted
 from skillrun.runtime.phase_record import UsageTotals
 from skillrun.runtime.run import RunOptions, Services, Session
+from skillrun.runtime.run_budget import RunBudget
 from skillrun.store.frontmatter import format_json_text
 from skillrun.store.journal import Journal
+from skillrun.store.memory import MemoryJournal
 
 MAX_CONCURRENT_SAMPLES: Final = 4
 """The number of samples that run in parallel. Providers limit parallel calls themselves."""
@@ -47,22 +52,40 @@ Result = TypeVar("Result")
 class SampleReplies:
     """Returns replies from the journal, and calls the models for missing replies. No call is sent twice.
 
-    `new_calls` has the calls that earlier comparisons did not record, keyed by place and fingerprint.
+    All new calls together are within `budget`. `new_calls` has the calls that earlier comparisons did not record, keyed
+    by place and fingerprint.
     """
 
     journal: Journal
     gateway: Gateway
+    catalogue: Catalogue
+    budget: RunBudget = field(default_factory=lambda: RunBudget({}, MemoryJournal()))
     new_calls: dict[tuple[str, str], CallExchange] = field(default_factory=dict)
     recorded_calls: int = 0
+    refusal: str = ""  # why the budget has refused a call
     _locks: defaultdict[tuple[str, str], asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
 
     async def get_reply(self, request: Request, address: str, sample: str) -> tuple[Reply, bool]:
-        """Return the reply to a call of a sample, and whether the reply was recorded earlier. Raises ModelError."""
+        """Return the reply to a call of a sample, and whether the reply was recorded earlier.
+
+        Raises ModelError and BudgetExhausted.
+        """
         key = place, fingerprint = f"{sample}/{address}", request.fingerprint()
 
         async def send() -> Body:
-            await self.journal.record("sent", place, fingerprint, request.to_dict())
-            return (await self.gateway.send(request, address)).to_dict()
+            try:
+                reservation = await self.budget.reserve(partial(max_usage, self.catalogue, request))
+            except BudgetExhausted as error:
+                self.refusal = error.message
+                raise
+            try:
+                await self.journal.record("sent", place, fingerprint, request.to_dict())
+                self.budget.count_call(reservation)
+                reply = await self.gateway.send(request, address)
+                self.budget.record_usage(reservation, reply.usage, reply.price)
+            finally:
+                self.budget.release(reservation)
+            return reply.to_dict()
 
         async with self._locks[key]:
             result = await Replay(self.journal).once(CALLS, place, fingerprint, send)

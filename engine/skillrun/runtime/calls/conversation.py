@@ -13,6 +13,7 @@ from itertools import count
 from typing import Final
 
 from skillrun.events import CallEnded, CallStarted
+from skillrun.models.catalogue import Catalogue
 from skillrun.models.messages import (
     CONFIGURATION_ERRORS,
     FATAL_ERRORS,
@@ -228,7 +229,7 @@ async def call_model(phase: PhaseRun, address: str, member: str, request: Reques
         if last_refusal is not None and last_refusal.kind == "missing":
             raise last_refusal
         run.warn_of_unpriced_models([request.model])
-        reservation = await run.budget.reserve(partial(_max_usage, run, request))
+        reservation = await run.budget.reserve(partial(max_usage, run.services.catalogue, request))
         try:
             run.options.rerun.called_addresses.add(address)
             run.journal.check()
@@ -325,12 +326,11 @@ def _refusals(run: Run, address: str, fingerprint: str) -> list[ModelError]:
     return [ModelError(entry.body["kind"], entry.body.get("message", "")) for entry in tries if "kind" in entry.body]
 
 
-def _max_usage(run: Run, request: Request, exactly: bool) -> Reservation:
+def max_usage(catalogue: Catalogue, request: Request, exactly: bool) -> Reservation:
     """Return a call's maximum usage: its input, and a reply of maximum length.
 
     Unless `exactly`, the input may be an upper bound, which is faster.
     """
-    catalogue = run.services.catalogue
     provider = catalogue.providers.get(request.model.partition(":")[0])
     output = request.max_tokens + (provider.thinking if provider is not None else 0)
     enough = 0 if exactly else MOST_TOKENS
