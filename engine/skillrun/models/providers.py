@@ -303,6 +303,7 @@ def _build_reply(response: ModelResponse, request: Request, redactor: Redactor) 
         elif isinstance(part, ToolCallPart):
             extra = (part.provider_details or {}).get(EXTRA_KEY)
             provider_extra = extra if isinstance(extra, dict) else None
+            _check_length(len(part.args) if isinstance(part.args, str) else 0, provider)  # before it is parsed
             calls.append(ToolCall(part.tool_call_id, part.tool_name, part.args_as_dict(), provider_extra))
     text = "\n\n".join(values) if values else text
     stop = STOPS.get(response.finish_reason, "other")
@@ -311,8 +312,7 @@ def _build_reply(response: ModelResponse, request: Request, redactor: Redactor) 
     elif stop == "refusal" and not text:
         text = str((response.provider_details or {}).get("refusal", ""))
     size = len(text) + sum(_json_size([call.arguments, call.extra, call.name, call.id]) for call in calls)
-    if size > MAX_REPLY:
-        raise ModelError("other", f"the reply of {provider} is longer than {MAX_REPLY:,} characters and was discarded")
+    _check_length(size, provider)
     name = response.model_name or requested_model
     return Reply(
         text=redactor.redact_text(text),
@@ -320,6 +320,11 @@ def _build_reply(response: ModelResponse, request: Request, redactor: Redactor) 
         stop=stop,
         model=f"{provider}:{redactor.redact_text(name) if MODEL_NAME.fullmatch(name) else requested_model}",
     )
+
+
+def _check_length(size: int, provider: str) -> None:
+    if size > MAX_REPLY:
+        raise ModelError("other", f"the reply of {provider} is longer than {MAX_REPLY:,} characters and was discarded")
 
 
 def _normalize_usage(response: ModelResponse) -> RequestUsage:

@@ -6,6 +6,7 @@ body is limited, before and after decompression.
 
 from __future__ import annotations
 
+import re
 import sys
 import zlib
 from collections.abc import AsyncIterator, Callable
@@ -24,6 +25,9 @@ PLATFORMS: Final = {"linux": "Linux", "darwin": "MacOS"}
 PLACEHOLDER_KEY: Final = "no-key"  # the SDKs reject an empty key
 MAX_BODY = 32 * 2**20
 """Maximum size of a response in bytes: about twice the size of the longest possible reply as a stream."""
+MAX_VALUES = 250_000
+"""Maximum number of values in a JSON body, or in one event of a stream. They may take 200 bytes of memory each."""
+_END_OF_EVENT: Final = re.compile(rb"\n\r?\n")
 _CHUNK_SIZE = 64 * 1024
 _HEADERS = frozenset(
     {
@@ -105,7 +109,8 @@ def build_http_client(
             raise ResponseRejected("is compressed in a way that was not requested")
         stream = response.stream
         assert isinstance(stream, httpx2.AsyncByteStream)
-        response.stream = _LimitedStream(stream, inflated=coding != "identity")
+        is_event_stream = response.headers.get("Content-Type", "").startswith("text/event-stream")
+        response.stream = _LimitedStream(stream, inflated=coding != "identity", is_event_stream=is_event_stream)
 
     hooks = {"request": [set_headers], "response": [limit_response]}
     more: dict[str, Any] = {"transport": httpx2.AsyncHTTPTransport()} if is_local else {}
@@ -113,11 +118,12 @@ def build_http_client(
 
 
 class _LimitedStream(httpx2.AsyncByteStream):
-    """The body of a response, decompressed. Reading more than `MAX_BODY` bytes, before or after decompression, raises
-    `ResponseRejected`."""
+    """The body of a response, decompressed. Reading more than `MAX_BODY` bytes, before or after decompression, or more
+    than `MAX_VALUES` values, raises `ResponseRejected`."""
 
-    def __init__(self, stream: httpx2.AsyncByteStream, *, inflated: bool) -> None:
-        self._stream = stream
+    def __init__(self, stream: httpx2.AsyncByteStream, *, inflated: bool, is_event_stream: bool) -> None:
+        self._stream, self._is_event_stream = stream, is_event_stream
+        self._values = 0  # counted before the SDK parses them, since it parses a body as a whole
         self._inflate = zlib.decompressobj(zlib.MAX_WBITS | 16) if inflated else None
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
@@ -126,6 +132,7 @@ class _LimitedStream(httpx2.AsyncByteStream):
             raw += len(chunk)
             _check_size(raw)
             if self._inflate is None:
+                self._count_values(chunk)
                 yield chunk
                 continue
             while chunk and not self._inflate.eof:
@@ -136,7 +143,16 @@ class _LimitedStream(httpx2.AsyncByteStream):
                 chunk = self._inflate.unconsumed_tail  # noqa: PLW2901 -- input of the next iteration
                 inflated += len(piece)
                 _check_size(inflated)
+                self._count_values(piece)
                 yield piece
+
+    def _count_values(self, piece: bytes) -> None:
+        """Count commas and opening brackets, also those in texts: every value but the first follows one."""
+        first, *events = _END_OF_EVENT.split(piece) if self._is_event_stream else [piece]
+        for number, part in enumerate([first, *events]):
+            self._values = sum(map(part.count, (b",", b"[", b"{"))) + (0 if number else self._values)
+            if self._values > MAX_VALUES:
+                raise ResponseRejected(f"has more than {MAX_VALUES:,} values and was cut off")
 
     async def aclose(self) -> None:
         await self._stream.aclose()

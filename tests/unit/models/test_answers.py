@@ -8,6 +8,7 @@ import tracemalloc
 from functools import partial
 from typing import Any
 
+import httpx2
 import pytest
 
 from skillrun.models import transport
@@ -111,6 +112,44 @@ def test_a_response_is_read_up_to_a_limit(
     assert (caught.value.kind, caught.value.retryable, len(raw.asked)) == ("other", False, 1)
     assert peak < 120 * 2**20  # including imports
     assert raw.sent < 40 * 2**20
+
+
+MANY = 300_000
+FRAME = json.dumps(openai.completion("TEXT").body).encode()
+
+
+@pytest.mark.finding("FS16")
+@pytest.mark.row("Z6", "Z7")
+@pytest.mark.parametrize(
+    "values",
+    [b"[" + b"1," * MANY + b"1]", b"[" * MANY, b"[" + b"{}," * MANY + b"{}]", b'{"a":' * MANY, b'"",' * MANY],
+    ids=["numbers", "nested", "records", "nested-records", "texts"],
+)
+@pytest.mark.parametrize("event", [False, True])
+@pytest.mark.parametrize("model", [CLAUDE, LLAMA])
+def test_a_response_with_too_many_values_is_not_parsed(model: str, values: bytes, event: bool) -> None:
+    body = FRAME.replace(b'"TEXT"', values)
+    pieces = [b"data: {}\n\ndata: ", body[: len(body) // 2], body[len(body) // 2 :], b"\n\n"] if event else [body]
+    headers = {"Content-Type": "text/event-stream"} if event else {}
+    too_many = pytest.raises(ModelError, match="has more than 250,000 values and was cut off")
+    with serve_raw(Raw(lambda: pieces, headers=headers)) as raw, too_many as caught:
+        send(raw, model)
+    assert (caught.value.kind, caught.value.retryable, len(raw.asked)) == ("other", False, 1)
+
+
+@pytest.mark.finding("FS16")
+def test_the_values_of_a_stream_are_counted_for_each_event() -> None:
+    """A long reply has more values in all, but few in each of its events."""
+    counted = transport._LimitedStream(httpx2.ByteStream(b""), inflated=False, is_event_stream=True)
+    for _ in range(30):
+        counted._count_values((b'data: {"choices": [{"delta": {"content": "a, b"}}], "id": "x"}\n\n') * 10_000)
+
+
+@pytest.mark.finding("FS16")
+def test_long_arguments_of_a_tool_call_are_not_parsed() -> None:
+    call = {"id": "1", "type": "function", "function": {"name": "Read", "arguments": '{"a":[' + "1 " * 600_000}}
+    error = error_of(openai.completion(None, "tool_calls", [call]), LLAMA)
+    assert "is longer than 1,000,000 characters and was discarded" in error.message
 
 
 @pytest.mark.finding("FZ14")
