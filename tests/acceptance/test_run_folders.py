@@ -23,6 +23,7 @@ from skillrun.store.files import sha256_of
 from skillrun.store.local.journal import SqliteJournal
 from skillrun.store.local.lock import LocalLease
 from tests.acceptance.conftest import Call, Done, Make
+from tests.acceptance.hostile import write
 from tests.acceptance.mounts import simulate_mount
 from tests.launcher import run_skillrun
 
@@ -533,6 +534,82 @@ def test_an_outside_path_of_a_foreign_run_is_refused(project: Make, skillrun: Ca
     assert (done.code, "change the path under `inputs`" in done.err) == (1, True)
     assert skillrun("resume", "eve", "--preview", "--adopt").code == 0
     assert skillrun("resume", "eve", "--answers", "answers.yaml", "--adopt").code == 0
+
+
+CHOOSER = {
+    "workflows/choose.md": "---\nname: choose\ndescription: Chooses a model.\ninputs:\n  what: string\n"
+    "  judge?: {type: model, default: fast}\n  panel?(array): {type: member, default: [clerk]}\n  note?: string\n"
+    "state:\n  expert?: {type: member, default: clerk}\n  seats?(array): {id: string}\nphases:\n  say:\n---\n",
+    "skills/choose/say.md": "---\nkind: phase\nsteps:\n  - {id: fine, ask: 'Is it fine?'}\n"
+    "  - {id: words, agent: \"{{ inputs.panel | first | default('clerk') }}\", writes: words.md}\n---\n"
+    "## words\n{{ inputs.what }} {{ inputs.judge }} {{ inputs.note | default('') }} {{ state.expert }} {{ state.seats | default([]) }}\n",
+    "roles/clerk.md": "---\nname: clerk\ndescription: Writes.\nmodel: fast\n---\nYou write.\n",
+    "config/models.yaml": "tiers: {strong: 'scripted:default', fast: 'scripted:default'}\n",
+    "answers.yaml": "fine: it is\n",
+}
+DEAR = "anthropic:claude-opus-5-5"
+
+
+@pytest.fixture
+def choosing_run(project: Make, skillrun: Call) -> Path:
+    """The folder of a run that waits, with inputs and state that can name models."""
+    folder = project()
+    write(folder, CHOOSER)
+    done = skillrun("choose", "hi", "--panel", "clerk", "--judge", "fast", "--note", "mine", "--name", "ada")
+    assert done.code == 75, done
+    return folder / "runs" / "ada"
+
+
+@pytest.mark.row("Z3", "Z7")
+@pytest.mark.finding("FS16")
+@pytest.mark.parametrize(
+    ("old", "new", "shown"),
+    [
+        ("  judge: fast", f"  judge: {DEAR}", f"`inputs.judge` chooses `{DEAR}`"),
+        ("  judge: fast", "  judge: claude-opus-5-5", "`inputs.judge` chooses `claude-opus-5-5`"),
+        ("  - clerk", f"  - clerk@{DEAR}", f"`inputs.panel` chooses `{DEAR}`"),
+        ("  - clerk", "  - clerk\n  - clerk@gpt-9", "`inputs.panel` chooses `gpt-9`"),
+        ("  note: mine", f"  note: clerk@{DEAR}", f"`inputs.note` chooses `{DEAR}`"),
+        ("  expert: clerk", f"  expert: clerk@{DEAR}", f"`state.expert` chooses `{DEAR}`"),
+        ("  expert: clerk", f"  seats: [{{id: 'clerk@{DEAR}'}}]", f"`state.seats` chooses `{DEAR}`"),
+    ],
+)
+@pytest.mark.parametrize("is_known", [False, True])
+def test_models_that_a_foreign_run_names_itself_are_used_only_after_adoption(
+    choosing_run: Path, skillrun: Call, home: Path, old: str, new: str, shown: str, is_known: bool
+) -> None:
+    if not is_known:  # else the edit breaks the seal
+        shutil.rmtree(home / ".local")
+    edit_state(choosing_run, old, new)
+    resume = ("resume", "ada", "--answers", "answers.yaml")
+    done = skillrun(*resume)
+    assert (done.code, shown in done.err, "--no-adopt" in done.err) == (1, True, True), done
+    done = skillrun(*resume, "--no-adopt")
+    assert done.code == 0, done
+    assert DEAR not in (choosing_run / "state.md").read_text()
+    assert "gpt-9" not in skillrun("logs", "ada").out
+
+
+@pytest.mark.row("Z7")
+@pytest.mark.finding("FS16")
+def test_texts_that_name_no_model_need_no_decision(choosing_run: Path, skillrun: Call, home: Path) -> None:
+    shutil.rmtree(home / ".local")
+    edit_state(choosing_run, "  note: mine", "  note: 'ada@example.org: see https://example.org/a:b'")
+    edit_state(choosing_run, "  judge: fast", "  judge: strong")
+    assert skillrun("resume", "ada", "--answers", "answers.yaml").code == 0
+
+
+@pytest.mark.row("Z7")
+@pytest.mark.finding("FS16")
+def test_a_required_model_of_a_foreign_run_must_be_changed_or_adopted(
+    choosing_run: Path, skillrun: Call, home: Path
+) -> None:
+    shutil.rmtree(home / ".local")
+    workflow = choosing_run.parents[1] / "workflows" / "choose.md"
+    workflow.write_text(workflow.read_text().replace("judge?: {type: model, default: fast}", "judge: model"))
+    edit_state(choosing_run, "  judge: fast", f"  judge: {DEAR}")
+    done = skillrun("resume", "ada", "--answers", "answers.yaml", "--no-adopt")
+    assert (done.code, "`inputs.judge` would choose its models" in done.err) == (1, True), done
 
 
 @pytest.mark.row("Z3")

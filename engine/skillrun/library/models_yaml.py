@@ -5,8 +5,10 @@ Invalid settings are reported and removed, so that they cannot take effect.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable
+from collections.abc import Mapping as AbstractMapping
 from dataclasses import dataclass, replace
 from ipaddress import AddressValueError, IPv4Address, IPv4Network, IPv6Address
 from typing import Any, Final
@@ -30,6 +32,7 @@ _URL: Final = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<authority>[
 _HOST: Final = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::(?P<port>[0-9]{1,5}))?")
 _PATH: Final = re.compile(r"(?:/[A-Za-z0-9._~!$&'()*+,;=:@%-]*)*")
 _THIS_MACHINE: Final = IPv4Network("127.0.0.0/8")
+PRICE_HINT: Final = "put the price into `config/models.yaml` in your config folder"
 USER_ONLY_KEYS: Final = ("embedded",)  # settings for native code and downloads
 MAX_NAMES: Final = 1_000  # of tiers, aliases or intents per file
 Layers = tuple[tuple[str, Mapping], ...]
@@ -49,6 +52,7 @@ RATES: Final[Keys] = {
     "cache_read": _number("dollars per million tokens read from a cache"),
     "cache_write": _number("dollars per million tokens written to a cache"),
 }
+PRICE_KEYS: Final = frozenset({*RATES, "above", "long"})
 TABLES: Final[dict[str, Keys]] = {
     "intents": {
         "provider": Key("text", "write the provider whose model list the intent chooses from", True),
@@ -107,7 +111,10 @@ def sanitize_layers(layers: Layers, problems: Problems) -> Layers:
                     span.source.hide(span.line)
     sanitized = tuple((root, _Layer(root, addresses, problems).sanitize(layer)) for root, layer in layers)
     _check_complete(layers, sanitized, problems)
-    return sanitized
+    prices = merge_models([layer for root, layer in sanitized if root != PROJECT], Problems()).get("models", {})
+    return tuple(
+        (root, _keep_prices(layer, prices, problems) if root == PROJECT else layer) for root, layer in sanitized
+    )
 
 
 def user_addresses(layers: Iterable[tuple[str, Mapping]]) -> frozenset[str]:
@@ -225,6 +232,51 @@ class _Layer(Reader):
             self.report(node.span, "address", message, HTTP_HINT)
             return None
         return url
+
+
+def _keep_prices(layer: Mapping, prices: dict[str, Any], problems: Problems) -> Mapping:
+    """Return a project's layer without prices below those of the other layers, so that a budget in dollars holds."""
+    models = layer.entries.get("models")
+    if models is None:
+        return layer
+    kept = dict(entries_of(models.value))
+    for name, entry in kept.items():
+        known, fields = prices.get(name, {}), entries_of(entry.value)
+        if _is_cheaper(overlay(known, {key: to_plain(each.value) for key, each in fields.items()}), known):
+            message = f"a project cannot lower the price of `{name}`; the price of your config is used"
+            problems.report(entry.key.span, "users-only", message, PRICE_HINT, "warning")
+            others = {key: each for key, each in fields.items() if key not in PRICE_KEYS}
+            kept[name] = MappingEntry(entry.key, Mapping(others, entry.value.span))
+    table = MappingEntry(models.key, Mapping(kept, models.value.span))
+    return layer._replace(entries={**layer.entries, "models": table})
+
+
+def _is_cheaper(price: dict[str, Any], known: dict[str, Any]) -> bool:
+    """Whether a call of any size costs less at `price` than at the `known` price. Both are entries of the table."""
+    (short, long, above), (known_short, known_long, known_above) = map(_split_price, (price, known))
+    if not (known_short and short):
+        return bool(known_short)
+    pairs = [(short, known_short), (long, known_long)]
+    if above != known_above:
+        pairs.append((short, known_long) if above > known_above else (long, known_short))
+    return any(rate < least for new, old in pairs for rate, least in zip(new, old, strict=False))
+
+
+def _split_price(entry: dict[str, Any]) -> tuple[list[float], list[float], float]:
+    """Return the rates of a call, the rates of a long call, and the number of tokens above which a call is long.
+
+    The rates are empty if the price is unknown. An entry without `long` rates charges every call the same.
+    """
+    short, long = (
+        [part["input"] if part.get(name) is None else part[name] for name in RATES] if is_priced(part) else []
+        for part in (entry, entry.get("long") or {})
+    )
+    return (short, long, entry.get("above") or 0) if long else (short, short, math.inf)
+
+
+def is_priced(entry: AbstractMapping[str, Any]) -> bool:
+    """Whether an entry of the table has the rates of input and output, without which the price is unknown."""
+    return entry.get("input") is not None and entry.get("output") is not None
 
 
 def merge_models(layers: Iterable[Mapping], problems: Problems) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from skillrun.library.models_yaml import (
     VARIABLE,
     VARIABLE_HINT,
     AddressError,
+    is_priced,
     parse_address,
 )
 from skillrun.library.privileged_settings import Origin
@@ -269,7 +270,7 @@ class Catalogue:
 
 def _price(entry: Mapping[str, Any]) -> Price | None:
     """Return the price in an entry of the model table, or None if the entry lacks the input rate or the output rate."""
-    if entry.get("input") is None or entry.get("output") is None:
+    if not is_priced(entry):
         return None
     rates = {name: entry[name] for name in ("input", "output", "cache_read", "cache_write", "above") if name in entry}
     return Price(**rates, long=_price(entry.get("long", {})))
