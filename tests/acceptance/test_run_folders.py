@@ -542,7 +542,8 @@ CHOOSER = {
     "state:\n  expert?: {type: member, default: clerk}\n  seats?(array): {id: string}\nphases:\n  say:\n---\n",
     "skills/choose/say.md": "---\nkind: phase\nsteps:\n  - {id: fine, ask: 'Is it fine?'}\n"
     "  - {id: words, agent: \"{{ inputs.panel | first | default('clerk') }}\", writes: words.md}\n---\n"
-    "## words\n{{ inputs.what }} {{ inputs.judge }} {{ inputs.note | default('') }} {{ state.expert }} {{ state.seats | default([]) }}\n",
+    "## words\n{{ inputs.what }} {{ inputs.judge }} {{ inputs.note | default('') }} {{ state.expert }} "
+    "{{ state.seats | default([]) }}\n",
     "roles/clerk.md": "---\nname: clerk\ndescription: Writes.\nmodel: fast\n---\nYou write.\n",
     "config/models.yaml": "tiers: {strong: 'scripted:default', fast: 'scripted:default'}\n",
     "answers.yaml": "fine: it is\n",
