@@ -17,7 +17,6 @@ from typing import Final
 from skillrun.events import Answered, CallEnded, Event, EventStream, Listener, Notice, PhaseStarted, WentBack
 from skillrun.library.lookups import referenced_models
 from skillrun.library.settings import load_budget
-from skillrun.models.messages import Usage
 from skillrun.models.scripted import Rule, ScriptedGateway
 from skillrun.runtime.inputs import path_inputs
 from skillrun.runtime.interpreter import run_workflow
@@ -386,12 +385,6 @@ async def _pin(run: Run) -> None:
     await run.pin_models([*tiers, *referenced_models(library, workflow, state.inputs)])
     for provider, place in session.services.catalogue.provider_locations(state.models.values()).items():
         run.emit(Notice(f"{provider}: {place}"))
-    if "price" in session.options.budget:
-        catalogue = session.services.catalogue
-        models = sorted(model for model in set(state.models.values()) if catalogue.price(model, Usage()) is None)
-        if models:
-            text = f"the limit in dollars ignores calls whose price is unknown: {', '.join(models)}"
-            run.emit(Notice(text, "warn"))
     given = session.options.given_inputs.matching(state.inputs)
     used = [*tiers, *referenced_models(library, workflow, given)]  # a default may be unused in this run
     if any(run.resolve_model(name).provider == "embedded" for name in used):
