@@ -35,6 +35,7 @@ FINDINGS = {
     ),
     "FT15": ("unordered-read",),
     "FT18": ("absent-after-a-skip",),
+    "FT20": ("default-that-may-be-absent",),
     "FL9": (
         "at-most-a-computed-word", "comment-in-a-text", "file-written-over", "loop-that-asks-the-same",
         "matches-of-a-record", "member-outside-a-prompt-of-its-step", "never-equal-input", "range-in-the-description",

@@ -44,7 +44,7 @@ entry."""
 def absent_fields(label: str, fields: Iterable[Field]) -> dict[str, Absence]:
     """Return why optional inputs, or variables without an initial value, may be absent."""
     why = "it has no value until a phase sets it" if label == "state" else "it is optional"
-    optional = (field for field in fields if not field.required and field.default is None)
+    optional = (field for field in fields if not field.required and (field.default is None or field.is_optional))
     return {f"{label}.{identifier(field.name)}": Absence(why, field.span) for field in optional}
 
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from skillrun import registry
 from skillrun.checker.absences import absent_fields
-from skillrun.checker.interfaces import check_declarations
+from skillrun.checker.interfaces import check_declarations, find_empty_texts
 from skillrun.checker.lints import find_unread_inputs
 from skillrun.checker.names import MEMBER, PHASE_RECORD, SYSTEM_TEMPLATES, base_types
 from skillrun.checker.phase_effects import collect_record_reads, warn_about_unread_fields
@@ -225,6 +225,7 @@ class Checker:
             reads=set(read),
             owners=ScopeOwners(owner_path, owner_path, settings.name),
             absences=absent_fields("inputs", protocol.inputs),
+            empty_texts=find_empty_texts("inputs", protocol.inputs),
         )
         check_steps(scope, protocol.steps)
         scope.record_view(protocol.document.frontmatter.value_span("outputs"), "outputs")

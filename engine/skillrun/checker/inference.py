@@ -77,9 +77,11 @@ class Inference(TypeEnvironment):
 
     `reads` has the paths read: both `a.b` and `a.b.c` if the template reads `a.b.c`, and `a.*` if it reads `a` as a
     whole. `calls` lists the called functions and filters with their arguments and argument types. `accesses` lists the
-    names and fields read, with their positions.
+    names and fields read, with their positions. `empty_texts` are the paths that must not be printed without a
+    condition, because their default is an empty text.
     """
 
+    empty_texts: frozenset[str] = frozenset()
     reads: set[str] = field(default_factory=set)
     _engine_field_nodes: set[int] = field(default_factory=set)  # ids of nodes of which only one known field is read
     calls: list[tuple[str, list[nodes.Expr], list[Type]]] = field(default_factory=list)
@@ -187,6 +189,9 @@ class Inference(TypeEnvironment):
         guard = expression_text(node)
         inside = f"print it inside `{{% if {guard} %}}`, or " if "…" not in guard else ""
         self.require_present(node, type_, f"{inside}give it a `default`")
+        if dotted_path(node) in self.empty_texts and not self.is_known_non_empty(node):
+            message = f"`{guard}` is an empty text by default, and then nothing is printed here"
+            self.report(node, "empty-text", message, f"{inside}give it another default", "warning")
 
     def infer(self, node: nodes.Node) -> Type:
         self.remaining_steps -= 1

@@ -190,7 +190,15 @@ def check_declarations(
             template, kind = cast("Template", field.item.choices), KINDS[choices[field.name].kind]
             scope.report(template.text.at(0), "enum", f"`values` of `{field.name}` is {kind}", "expected a list")
         if field.default is not None and field.default.is_computed:
-            check_field_value(scope, field, field.default, scope.infer_value(field.default))
+            hint = f"add `or` and another value, or write `{field.name}?` if it may be absent"
+            if field.is_optional:
+                type_ = scope.infer_value(field.default)
+            else:
+                type_ = scope.infer_required_value(field.default, "default", hint=hint)
+                scope.check_record_fields(
+                    field.default.span, type_, field.type, f"`{field.name}`", must_be_present=True
+                )
+            check_field_value(scope, field, field.default, type_)
         elif field.default is not None:
             _check_references(scope, field.item.word, field.default, scope.infer_value(field.default))
         for template in find_templates(field.item) if field.item.kind == "record" else ():
@@ -215,6 +223,13 @@ def check_declarations(
         if isinstance(fallback, source.Scalar):
             scope.lookups.check_reference(words.get(name, ""), str(fallback.value), fallback.span)
     return record({**dict.fromkeys(declarations, ANY), **types}, label)
+
+
+def find_empty_texts(label: str, fields: Iterable[Field]) -> frozenset[str]:
+    """Return the inputs or variables whose default is an empty text."""
+    defaults = {field.name: field.default.literal for field in fields if field.default is not None}
+    empty = (name for name, text in defaults.items() if isinstance(text, str) and not text.strip())
+    return frozenset(f"{label}.{identifier(name)}" for name in empty)
 
 
 def check_config(checker: ReferenceChecker, checks: tuple[Check, ...], settings: Settings) -> None:

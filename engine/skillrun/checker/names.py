@@ -158,7 +158,7 @@ POINTS: Final = list_of(ANY)
 
 
 def fields_type(fields: Iterable[Field], label: str, choices: Mapping[str, Type] = MappingProxyType({})) -> Type:
-    """Return the record type of declared inputs or state; optional fields without a default may be absent.
+    """Return the record type of declared inputs or state; optional fields without a literal default may be absent.
 
     `choices` maps each enum with computed values to the type of the template that computes them.
     """
@@ -169,7 +169,8 @@ def fields_type(fields: Iterable[Field], label: str, choices: Mapping[str, Type]
             known = enum.values if enum.kind in ("record", "list") else None
             type_ = one_of((value for values in known for value in values), tunable=True) if known is not None else ANY
         type_ = list_of(type_) if field.is_list else type_
-        types[field.name] = type_ if field.required or field.default is not None else type_.maybe()
+        is_present = field.default is not None and not (field.is_optional and field.default.is_computed)
+        types[field.name] = type_ if field.required or is_present else type_.maybe()
     return record(types, label)
 
 

@@ -90,7 +90,7 @@ class Scope:
     tells whether any of them may write artifacts. `protocols` are the enclosing protocols. `shared_templates` are texts
     that every prompt of the phase contains. `owners` are the files that define the names. `absences` explain why names
     may be absent; `guard` is the location of the innermost condition. `reader` is the location of the step or phase
-    whose templates are checked.
+    whose templates are checked. `empty_texts` are the inputs and variables whose default is an empty text.
     """
 
     checker: ReferenceChecker
@@ -116,6 +116,7 @@ class Scope:
     owners: ScopeOwners = field(default_factory=ScopeOwners)
     absences: dict[str, Absence] = field(default_factory=dict)
     guard: Span | None = None
+    empty_texts: frozenset[str] = frozenset()
 
     @property
     def lookups(self) -> Lookups:
@@ -173,7 +174,12 @@ class Scope:
 
     def check_prompt(self, template: Template, extra: Mapping[str, Type] | None = None) -> None:
         """Check a text that becomes part of a prompt."""
-        self.check_text(template, extra)
+
+        def check(inference: Inference) -> None:
+            inference.empty_texts = self.empty_texts
+            inference.check_as_text()
+
+        self._run_inference(template, extra, check)
         for span in find_printed_replies(template):
             hint = 'add `material: {What the others said: "{{ others(…) }}"}` to the step'
             self.report(span, "material", "replies belong in `material`, not in a section", hint)
@@ -198,12 +204,14 @@ class Scope:
             return record(fields, "the mapping", single_value(parts) if len(parts) == len(fields) else None)
         return infer_type(value.plain)
 
-    def infer_required_value(self, value: Value, what: str, extra: Mapping[str, Type] | None = None) -> Type:
+    def infer_required_value(
+        self, value: Value, what: str, extra: Mapping[str, Type] | None = None, hint: str = ""
+    ) -> Type:
         """Return the type of a value, and report the value if it may be absent."""
         type_ = self.infer_value(value, extra)
         template = value.template
         if type_.unless is not None and template is not None and template.expression is not None:
-            hint = f"`{what}` needs a value: add a `when` to the step, or a `default` to the value"
+            hint = hint or f"`{what}` needs a value: add a `when` to the step, or a `default` to the value"
             expression = template.expression
             self._run_inference(template, extra, lambda inference: inference.require_present(expression, type_, hint))
         return type_

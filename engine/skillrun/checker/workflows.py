@@ -11,7 +11,7 @@ from typing import Any, Final
 from skillrun.checker.absences import absent_fields, absent_outputs, absent_phases
 from skillrun.checker.facts import conjuncts
 from skillrun.checker.inference import HISTORY, SUMMARY_READ
-from skillrun.checker.interfaces import check_config, check_declarations
+from skillrun.checker.interfaces import check_config, check_declarations, find_empty_texts
 from skillrun.checker.lints import RoundPart, find_unread_inputs, nested_steps, warn_about_unchanging_rounds
 from skillrun.checker.names import SUMMARY, base_types, phase_type
 from skillrun.checker.phase_effects import PhaseEffects, RecordReads, artifacts, check_parallel
@@ -117,7 +117,11 @@ class WorkflowCheck:
             f"phases.{use.name}": (f"skills/{use.skill}.md",) for use in self.workflow.phases.values()
         }
         owners = ScopeOwners(steps, self.path, self.settings.name, phase_files)
-        return Scope(self.checker, self.settings, names, self.problems, owners=owners, absences=dict(self._absences))
+        empty_texts = find_empty_texts("inputs", self.workflow.inputs) | find_empty_texts("state", self.workflow.state)
+        absences = dict(self._absences)
+        return Scope(
+            self.checker, self.settings, names, self.problems, owners=owners, absences=absences, empty_texts=empty_texts
+        )
 
     def build_program(
         self, engine: Mapping[str, Any], inline: Mapping[str, Program], record_reads: RecordReads

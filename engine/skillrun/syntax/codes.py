@@ -30,6 +30,7 @@ CODES: Final[Mapping[str, str]] = {
     "each": "a step inside `each` sets a name that is defined outside the loop",
     "empty": "a required value is empty",
     "empty-section": "a section has no text",
+    "empty-text": "a prompt prints an input or a variable whose default is an empty text",
     "encoding": "the file is not UTF-8",
     "enum": "an enum has no list of values",
     "folder": "a test case names a folder that does not exist",

@@ -52,7 +52,10 @@ _WRITTEN: Final = {
 
 @dataclass(frozen=True)
 class Field:
-    """A declared input or variable. Its type and its default may contain templates."""
+    """A declared input or variable. Its type and its default may contain templates.
+
+    `is_optional` tells whether its name ends in `?`, so that a computed default may be absent.
+    """
 
     name: str
     required: bool
@@ -61,6 +64,7 @@ class Field:
     fallback: Any
     description: str
     span: Span
+    is_optional: bool = False
 
     @property
     def is_list(self) -> bool:
@@ -154,6 +158,7 @@ def _parse_field(key: KeyNotation, node: Node, problems: Problems) -> Field | No
         fallback=None,
         description=words.value if words else "",
         span=key.span,
+        is_optional=key.optional,
     )
     if field.default is not None:
         _check_literal(field, field.default, "default", problems)

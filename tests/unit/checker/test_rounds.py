@@ -17,7 +17,7 @@ FILES = {
 name: trip
 inputs: {mode: {type: enum, values: [short, long], default: short}}
 state:
-  why: {type: string, default: ''}
+  why: {type: string, default: not yet}
 phases:
   pack:
   look:
