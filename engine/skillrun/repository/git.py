@@ -22,10 +22,9 @@ from typing import IO, Final, NamedTuple
 
 from skillrun.repository.confined_folder import LONGEST
 from skillrun.repository.paths import is_reserved_by_git
-from skillrun.repository.readable_folder import MAX_FILES
+from skillrun.repository.readable_folder import MAX_FILES, MAX_PROJECT_BYTES
 from skillrun.types.schemas import quote_value
 
-MAX_PROJECT_BYTES: Final = 200_000_000  # bytes of all files of a project, or of a commit, together
 MAX_OUTPUT: Final = 1_000_000  # bytes of each stream of a command
 MAX_COMMIT: Final = 1_000_000  # bytes of a commit object: its message, and its signatures
 READ_TIMEOUT: Final = 120.0  # seconds

@@ -24,6 +24,7 @@ from skillrun.types.schemas import quote_value
 ALWAYS_WITHHELD: Final = frozenset({".git", ".run"})
 LARGE_FOLDERS: Final = frozenset({".venv", "__pycache__", "node_modules"})
 MAX_FILES: Final = 20_000
+MAX_PROJECT_BYTES: Final = 200_000_000  # of all files of a project, or of a commit, together
 MAX_ENTRIES: Final = 100_000  # per folder
 DEEPEST: Final = 64
 SECONDS: Final = 5.0

@@ -11,25 +11,34 @@ import os
 import shutil
 import tarfile
 import tempfile
+import zlib
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from errno import ENAMETOOLONG
+from pathlib import Path
 from typing import Final
 
-from skillrun.repository.confined_folder import ConfinedFolder
-from skillrun.repository.paths import PathRefused
-from skillrun.repository.readable_folder import MAX_FILES, PathWithheld, ReadableFolder
+from skillrun.repository.confined_folder import LONGEST, ConfinedFolder
+from skillrun.repository.paths import PathRefused, fold_name, is_reserved_by_git
+from skillrun.repository.readable_folder import DEEPEST, MAX_FILES, MAX_PROJECT_BYTES, PathWithheld, ReadableFolder
 from skillrun.store.files import sha256_of
 from skillrun.syntax.diagnostics import SkillrunError, UsageError
 from skillrun.types.schemas import quote_value
 
-LARGEST: Final = 200_000_000  # bytes of all files together
 LEVEL: Final = 6
 EXECUTABLE: Final = 0o100
+BLOCK: Final = tarfile.BLOCKSIZE
+MAX_BUNDLE_BYTES: Final = MAX_PROJECT_BYTES + MAX_FILES * 10_000  # incompressible files with long names
+MAX_HEADER: Final = 3 * LONGEST  # bytes of a long name with what belongs to it
+CHUNK: Final = 1_000_000  # bytes
 READ_TIMEOUT: Final = 600.0  # seconds for reading the listed files
 RESUBMIT_HINT: Final = "submit the run again; nothing was sent"
+
+
+class InvalidRun(SkillrunError):
+    """No worker can execute the run: its row, its project or its repository is invalid."""
 
 
 @dataclass(frozen=True)
@@ -71,9 +80,9 @@ def _content(readable: ReadableFolder, name: str, project: Path, sizes: Counter[
         with readable.open_path(name, is_checked=True) as opened, os.fdopen(os.dup(opened.descriptor), "rb") as file:
             status = os.fstat(file.fileno())
             sizes[name.partition("/")[0]] += status.st_size
-            if sizes.total() > LARGEST:
+            if sizes.total() > MAX_PROJECT_BYTES:
                 largest = ", ".join(f"{name} ({size / 1e6:,.0f} MB)" for name, size in sizes.most_common(3))
-                message = f"the files of {project} exceed {LARGEST / 1e6:,.0f} MB; largest so far: {largest}"
+                message = f"the files of {project} exceed {MAX_PROJECT_BYTES / 1e6:,.0f} MB; largest so far: {largest}"
                 raise UsageError(message, "let git ignore files that the run does not need; nothing was sent")
             content = file.read(status.st_size + 1)
             after = os.fstat(file.fileno())
@@ -99,20 +108,25 @@ def list_files(readable: ReadableFolder, folder: Path, hint: str) -> list[str]:
 def unpack_project(sha: str, content: bytes, folder: Path) -> Path:
     """Return the folder `folder/<sha>` with the unpacked project. Unpack only if the folder does not exist.
 
-    A failure leaves no partly unpacked project. Raises SkillrunError if the archive does not match its hash or cannot
-    be read.
+    A failure leaves no partly unpacked project. Raises InvalidRun if the archive does not match its hash or is invalid,
+    and SkillrunError if this machine cannot write it.
     """
     place = folder / sha
     if place.is_dir():
         return place
     if sha256_of(content) != sha:
-        raise SkillrunError(f"the archive {sha[:12]} of the run does not match its hash", "submit the run again")
+        raise InvalidRun(f"the archive {sha[:12]} of the run does not match its hash", "submit the run again")
     try:
         with fill_folder(place) as made:
             _extract(content, made)
-    except (tarfile.TarError, OSError, EOFError, ValueError) as error:
+    except (tarfile.TarError, zlib.error, gzip.BadGzipFile, EOFError, ValueError, *_INVALID_NAMES) as error:
         message = f"the archive {sha[:12]} of the run cannot be unpacked: {error}"
-        raise SkillrunError(message, f"inspect {folder}") from error
+        raise InvalidRun(message, "submit the run again") from error
+    except OSError as error:
+        if error.errno == ENAMETOOLONG:
+            raise InvalidRun(f"the archive {sha[:12]} of the run has a name that is too long") from error
+        hint = "check the free space and the permissions"
+        raise SkillrunError(f"{folder} cannot be written: {error.strerror}", hint) from error
     return place
 
 
@@ -138,20 +152,65 @@ def fill_folder(place: Path) -> Iterator[Path]:
         shutil.rmtree(made, ignore_errors=True)
 
 
+_INVALID_NAMES: Final = (FileExistsError, NotADirectoryError, IsADirectoryError)
+"""The errors for two files with the same name, and for a file and a folder with the same name."""
+
+
 def _extract(content: bytes, folder: Path) -> None:
-    """Write the files of an untrusted archive. Raises ValueError for an entry that `pack_project` never writes."""
-    remaining = LARGEST
-    with tarfile.open(fileobj=io.BytesIO(content), mode="r:gz") as archive:
-        for number, entry in enumerate(archive):
-            remaining -= entry.size
-            if remaining < 0 or number >= MAX_FILES:
+    """Write the files of an untrusted archive.
+
+    Reads the blocks itself: `tarfile` reads headers of any size, and searches them for quadratic time. Raises
+    ValueError, EOFError, OSError, tarfile.TarError and zlib.error for what `pack_project` never writes.
+    """
+    remaining_bytes, remaining_files, long_name = MAX_PROJECT_BYTES, MAX_FILES, ""
+    with gzip.GzipFile(fileobj=io.BytesIO(content)) as stream:
+        while (header := _read_block(stream, BLOCK)) != bytes(BLOCK):
+            entry = tarfile.TarInfo.frombuf(header, "utf-8", "surrogateescape")
+            if entry.type == tarfile.XHDTYPE and 0 < entry.size <= MAX_HEADER and not long_name:
+                long_name = _long_name(_read_block(stream, entry.size))
+                _read_block(stream, -entry.size % BLOCK)
+                continue
+            name, long_name = long_name or entry.name, ""
+            remaining_bytes, remaining_files = remaining_bytes - entry.size, remaining_files - 1
+            if min(remaining_bytes, remaining_files) < 0:
                 raise ValueError("it exceeds the limits of a project")
-            parts = PurePosixPath(entry.name).parts
-            file = archive.extractfile(entry) if entry.isreg() else None
-            if file is None or not parts or ".." in parts or PurePosixPath(entry.name).is_absolute():
-                raise ValueError(f"{quote_value(entry.name)} is not a valid path in a project")
-            path = folder.joinpath(*parts)
+            if entry.type != tarfile.REGTYPE or entry.size < 0 or not _is_project_path(name):
+                raise ValueError(f"{quote_value(name)} is not a valid path in a project")
+            path = folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
             with path.open("xb") as written:
-                shutil.copyfileobj(file, written)
-            path.chmod(entry.mode & 0o755 | 0o600)
+                for start in range(0, entry.size, CHUNK):
+                    written.write(_read_block(stream, min(CHUNK, entry.size - start)))
+            _read_block(stream, -entry.size % BLOCK)
+            path.chmod(0o755 if entry.mode & EXECUTABLE else 0o644)
+
+
+def _read_block(stream: gzip.GzipFile, size: int) -> bytes:
+    """Return the next `size` bytes. Raises EOFError if there are fewer."""
+    content = stream.read(size)
+    if len(content) != size:
+        raise EOFError("it is not complete")
+    return content
+
+
+def _long_name(header: bytes) -> str:
+    """Return the path in an extended header, which has records `LENGTH KEY=VALUE` with a line end."""
+    name = ""
+    while header:
+        length = header.partition(b" ")[0]
+        record = header[: int(length)]
+        key, _, value = record[len(length) + 1 : -1].partition(b"=")
+        if key not in (b"path", b"hdrcharset") or int(length) != len(record):
+            raise ValueError("it has an invalid header")
+        name = value.decode("utf-8", "surrogateescape") if key == b"path" else name
+        header = header[len(record) :]
+    return name
+
+
+def _is_project_path(name: str) -> bool:
+    """Whether `pack_project` can write the name: a relative path that is not in a folder of git or of a run."""
+    parts = name.split("/")
+    is_reserved = any(
+        part in ("", ".", "..") or is_reserved_by_git(part) or fold_name(part) == ".run" for part in parts
+    )
+    return not is_reserved and "\0" not in name and len(name) <= LONGEST and len(parts) <= DEEPEST + 1

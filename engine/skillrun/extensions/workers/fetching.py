@@ -23,10 +23,10 @@ from pathlib import Path
 from typing import Final, Self
 from urllib.parse import unquote, urlsplit
 
-from skillrun.extensions.workers.bundle import fill_folder
+from skillrun.extensions.workers.bundle import InvalidRun, fill_folder
 from skillrun.models.redaction import strip_userinfo
-from skillrun.repository import git
-from skillrun.repository.git import CommitRefused, CommitTooLarge, CommitWriter, Git, GitFailed, GitResult
+from skillrun.repository.git import LOCAL, CommitRefused, CommitTooLarge, CommitWriter, Git, GitFailed, GitResult
+from skillrun.repository.readable_folder import MAX_PROJECT_BYTES
 from skillrun.syntax.diagnostics import SkillrunError, UsageError
 from skillrun.types.schemas import quote_value
 
@@ -129,7 +129,7 @@ _CREDENTIALS: Final = ("GIT_ASKPASS", "GIT_CONFIG", "GIT_HTTP", "GIT_PROXY", "GI
 _QUIET: Final = {"SSH_ASKPASS_REQUIRE": "never", "GCM_INTERACTIVE": "never"}
 
 
-class Unfetchable(SkillrunError):
+class Unfetchable(InvalidRun):
     """No worker can fetch the commit: it does not exist, exceeds a limit, or contains an invalid path."""
 
 
@@ -219,7 +219,7 @@ async def _fetch_files(commit: Commit, objects: Path, target: Path, protocols: S
     """
     environ = {**_QUIET, "GIT_ALLOW_PROTOCOL": ":".join(protocols), "GIT_DIR": str(objects)}
     fetcher = Git.find(objects, environ, keep=_CREDENTIALS)
-    reader = Git.find(objects, {**git.LOCAL, "GIT_DIR": str(objects)})
+    reader = Git.find(objects, {**LOCAL, "GIT_DIR": str(objects)})
     if fetcher is None or reader is None:
         raise SkillrunError("git is not installed, and the run needs it to fetch a repository", "install git")
     kind = "sha256" if len(commit.sha) == 64 else "sha1"
@@ -239,7 +239,7 @@ async def _fetch_ref(fetcher: Git, commit: Commit, ref: str, *options: str) -> G
     """Fetch a ref. Raises CommitTooLarge as soon as the objects are too large."""
 
     def check_size() -> None:
-        if _folder_size(fetcher.folder) > git.MAX_PROJECT_BYTES:
+        if _folder_size(fetcher.folder) > MAX_PROJECT_BYTES:
             raise CommitTooLarge
 
     checks = ("fetch.fsckObjects=true", *(f"fetch.fsck.{mistake}=ignore" for mistake in _OLD_MISTAKES))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import gzip
 import io
 import os
 import socket
@@ -11,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from skillrun.extensions.workers.bundle import pack_project, unpack_project
+from skillrun.extensions.workers import bundle
+from skillrun.extensions.workers.bundle import InvalidRun, pack_project, unpack_project
 from skillrun.repository.readable_folder import MAX_FILES, ReadableFolder
 from skillrun.store.files import sha256_of
 from skillrun.syntax.diagnostics import SkillrunError, UsageError
@@ -38,14 +41,14 @@ def project(tmp_path: Path) -> Path:
 def test_equal_projects_give_equal_bundles_and_files_are_unpacked_unchanged(project: Path, tmp_path: Path) -> None:
     (project / "run.sh").write_text("#!/bin/sh\n")
     (project / "run.sh").chmod(0o4777)
-    bundle = pack_project(project, SECRETS)
+    packed = pack_project(project, SECRETS)
     os.utime(project / "src/main.py", (1, 1))
-    assert pack_project(project, SECRETS).content == bundle.content
-    unpacked = unpack_project(bundle.sha, bundle.content, tmp_path / "there")
+    assert pack_project(project, SECRETS).content == packed.content
+    unpacked = unpack_project(packed.sha, packed.content, tmp_path / "there")
     assert (unpacked / "Ü mlaut/ñ.md").read_text() == "Ü mlaut/ñ.md"
     assert (unpacked / "run.sh").stat().st_mode & 0o7777 == 0o755
     assert (unpacked / "-dash.md").stat().st_mode & 0o111 == 0
-    assert sorted(_names(bundle.content)) == sorted(
+    assert sorted(_names(packed.content)) == sorted(
         path.relative_to(unpacked).as_posix() for path in unpacked.rglob("*") if path.is_file()
     )
 
@@ -159,3 +162,95 @@ def test_an_archive_with_a_special_file_is_refused(tmp_path: Path, kind: bytes) 
         unpack_project(sha256_of(content), content, tmp_path / "there")
     with pytest.raises(SkillrunError, match="does not match its hash"):
         unpack_project("0" * 64, content, tmp_path / "there")
+
+
+def _archive(*entries: tuple[str, bytes, bytes], end: bool = True) -> bytes:
+    """Return an archive with these names, types and contents."""
+    blocks = bytearray()
+    for name, kind, content in entries:
+        entry = tarfile.TarInfo(name)
+        entry.type, entry.size = kind, len(content)
+        blocks += entry.tobuf(tarfile.USTAR_FORMAT) + content + bytes(-len(content) % 512)
+    return gzip.compress(bytes(blocks) + (bytes(1024) if end else b""), compresslevel=1)
+
+
+REGULAR, EXTENDED = tarfile.REGTYPE, tarfile.XHDTYPE
+
+
+@pytest.mark.finding("FS8")
+@pytest.mark.parametrize(
+    "entries",
+    [
+        [("x", EXTENDED, b"0" * 30_000_000)],
+        [("x", tarfile.XGLTYPE, b"0" * 30_000_000)],
+        [("x", tarfile.GNUTYPE_LONGNAME, b"0" * 30_000_000)],
+        [("x", tarfile.SOLARIS_XHDTYPE, b"0" * 30_000_000)],
+        [("x", REGULAR, b"0" * 30_000_000)],
+        [(str(number), REGULAR, b"0" * 300_000) for number in range(100)],
+        [("x", EXTENDED, b"9 path=a\n")] * 3_000,
+    ],
+)
+def test_little_of_an_archive_beyond_the_limits_is_unpacked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, entries: list[tuple[str, bytes, bytes]]
+) -> None:
+    content, sizes, read = _archive(*entries), [], gzip.GzipFile.read
+
+    def count_bytes(self: gzip.GzipFile, size: int | None = -1) -> bytes:
+        sizes.append(len(piece := read(self, size)))
+        return piece
+
+    monkeypatch.setattr(gzip.GzipFile, "read", count_bytes)
+    monkeypatch.setattr(bundle, "MAX_PROJECT_BYTES", 1_000_000)
+    with pytest.raises(InvalidRun):
+        unpack_project(sha256_of(content), content, tmp_path / "there")
+    assert sum(sizes) < 2_000_000
+    assert [*(tmp_path / "there").iterdir()] == []
+
+
+@pytest.mark.finding("FS8")
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"no archive",
+        _archive(("a", REGULAR, b"x"), end=False),
+        _archive(("a", REGULAR, b"x"), ("a", REGULAR, b"y")),
+        _archive(("a", REGULAR, b"x"), ("a/b", REGULAR, b"y")),
+        _archive(("a/b", REGULAR, b"x"), ("a", REGULAR, b"y")),
+        _archive(("x" * 99, REGULAR, b"x"))[:-20],
+        _archive(("a", EXTENDED, b"16 path=../../a\n"), ("b", REGULAR, b"x")),
+        _archive(("a", EXTENDED, b"11 path=a\0\n"), ("b", REGULAR, b"x")),
+        _archive(("a", EXTENDED, b"9 size=1\n"), ("b", REGULAR, b"x")),
+        _archive(("a", EXTENDED, b"0 path=a\n"), ("b", REGULAR, b"x")),
+        _archive(("a", EXTENDED, b"-9 path=a\n"), ("b", REGULAR, b"x")),
+        _archive(("a", EXTENDED, b"path=a\n"), ("b", REGULAR, b"x")),
+        _archive(("a", EXTENDED, f"{311} path={'x' * 301}\n".encode()), ("b", REGULAR, b"x")),
+        _archive(("a", EXTENDED, f"{310} path={'x/' * 150}\n".encode()), ("b", REGULAR, b"x")),
+        *(_archive((f"a/{name}/b", REGULAR, b"x")) for name in (".git", ".GIT", ".git ", "git~1", ".run", ".Run", ".")),
+    ],
+)
+def test_an_archive_that_no_project_gives_is_refused(tmp_path: Path, content: bytes) -> None:
+    with pytest.raises(InvalidRun):
+        unpack_project(sha256_of(content), content, tmp_path / "there")
+    assert [*(tmp_path / "there").iterdir()] == []
+
+
+def test_a_full_disk_is_not_a_mistake_of_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any) -> Any:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    content = _archive(("a", REGULAR, b"x"))
+    monkeypatch.setattr(Path, "chmod", fail)
+    with pytest.raises(SkillrunError, match="cannot be written: No space left on device") as raised:
+        unpack_project(sha256_of(content), content, tmp_path / "there")
+    assert not isinstance(raised.value, InvalidRun)
+
+
+def test_long_and_strange_names_are_unpacked_unchanged(project: Path, tmp_path: Path) -> None:
+    names = ("d" * 200 + "/" + "f" * 250, "/".join(["e"] * 60), os.fsdecode(b"\xff\xfe.md"), "a\nb", "ä" * 100)
+    for name in names:
+        (project / name).parent.mkdir(parents=True, exist_ok=True)
+        (project / name).write_text("x")
+    packed = pack_project(project, SECRETS)
+    unpacked = unpack_project(packed.sha, packed.content, tmp_path / "there")
+    assert [name for name in names if (unpacked / name).read_text() != "x"] == []

@@ -197,7 +197,8 @@ def test_a_commit_beyond_the_limits_is_refused(
 ) -> None:
     for number in range(4):
         (origin / f"{number}.txt").write_text("x" * 3000)
-    monkeypatch.setattr(git_module, limit, {"MAX_PROJECT_BYTES": 10_000, "MAX_FILES": 3}[limit])
+    for module in (git_module, fetching):
+        monkeypatch.setattr(module, limit, {"MAX_PROJECT_BYTES": 10_000, "MAX_FILES": 3}[limit], raising=False)
     with pytest.raises(Unfetchable, match="has more than"):
         fetch(tmp_path / "projects", commit_all(origin))
     assert list((tmp_path / "projects/repositories").iterdir()) == []
@@ -219,7 +220,7 @@ def test_a_slow_or_too_large_fetch_is_stopped_with_its_processes(
         with monkeypatch.context() as patched:
             patched.setenv("PATH", f"{programs}:{os.environ['PATH']}")
             patched.setattr(fetching, "FETCH_TIMEOUT", 1.0 if "sleep" in command else 60.0)
-            patched.setattr(git_module, "MAX_PROJECT_BYTES", 100_000)
+            patched.setattr(fetching, "MAX_PROJECT_BYTES", 100_000)
             with pytest.raises(SkillrunError, match=message):
                 fetch(tmp_path / "projects", commit)
         group = (tmp_path / "pid").read_text().strip()

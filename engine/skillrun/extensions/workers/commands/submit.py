@@ -18,6 +18,7 @@ from skillrun.cli.run_request import RunRequest, build_run_request
 from skillrun.cli.workflow import RESUME_PARAMETER, load_definition, workflow_command
 from skillrun.extensions.workers.commands.open_store import open_store
 from skillrun.library.settings import secret_names
+from skillrun.repository.readable_folder import MAX_PROJECT_BYTES
 from skillrun.runtime.inputs import path_inputs
 from skillrun.store.frontmatter import format_json_text
 from skillrun.syntax.diagnostics import UsageError
@@ -39,7 +40,7 @@ EXCLUDED_OPTIONS: Final = frozenset(
 @click.argument("workflow", shell_complete=completion.workflows)
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def submit(workflow: str, arguments: tuple[str, ...]) -> int:
-    from skillrun.extensions.workers.bundle import LARGEST, pack_project
+    from skillrun.extensions.workers.bundle import pack_project
     from skillrun.extensions.workers.postgres.queue import DEFAULT_QUEUE
 
     values = submit_command(workflow).make_context(f"skillrun submit {workflow}", list(arguments)).params
@@ -68,7 +69,7 @@ def submit(workflow: str, arguments: tuple[str, ...]) -> int:
     store.wake_worker(name, **start)
     out.line(f"submitted {name}: {len(bundle.names)} files of the project, {bundle.size / 1000:,.0f} KB")
     for each in commits.values():
-        out.line(f"a worker will fetch {each.url} at {each.sha[:12]} (at most {LARGEST / 1e6:,.0f} MB)")
+        out.line(f"a worker will fetch {each.url} at {each.sha[:12]} (at most {MAX_PROJECT_BYTES / 1e6:,.0f} MB)")
     out.line(f"next: `skillrun logs -f {name}`, `skillrun show {name}`, `skillrun cancel {name}`")
     if queue != DEFAULT_QUEUE and not any(each.serves(queue) for each in store.roster.list_workers()):
         out.note(f"no worker serves the queue `{queue}` now; `skillrun worker --queue {queue}` starts one")
