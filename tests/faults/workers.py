@@ -192,7 +192,7 @@ class Bench:
         with closing(Dispatcher(self.server.url)) as dispatch:
             for name in self.names:
                 inputs: dict[str, object] = {"request": f"Trip {name}", "asks": name in self.pausing}
-                request = RunSubmission(inputs, MODEL).to_data()
+                request = RunSubmission(inputs=inputs, model=MODEL).to_data()
                 queue.submit(name, "many", request, bundle.sha, bundle.content)
                 dispatch.wake(name)
 

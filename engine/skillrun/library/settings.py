@@ -80,16 +80,26 @@ def load_budget(library: Library) -> dict[str, float]:
 
     A project can only lower the limits that the user's config and the shipped library set.
     """
+    projects = next((_limits(layer) for root, layer in library.layers(CONFIG) if root == PROJECT), {})
+    return limit_budget(library, {**_own_budget(library), **projects})
+
+
+def limit_budget(library: Library, budget: Mapping[str, float]) -> dict[str, float]:
+    """Return a budget of another party, reduced to the limits that the user's config and the shipped library set."""
+    own = _own_budget(library)
+    return {**own, **{name: min(limit, own.get(name, limit)) for name, limit in budget.items()}}
+
+
+def _own_budget(library: Library) -> dict[str, float]:
     own: dict[str, float] = {}
-    projects: dict[str, float] = {}
     for root, layer in library.layers(CONFIG):  # strongest first
-        written = to_plain(layer).get("budgets") or {}
-        limits = {name: limit for name, limit in written.items() if isinstance(limit, int | float)}
-        if root == PROJECT:
-            projects = limits
-        else:
-            own = {**limits, **own}
-    return {**own, **{name: min(limit, own.get(name, limit)) for name, limit in projects.items()}}
+        own = {**_limits(layer), **own} if root != PROJECT else own
+    return own
+
+
+def _limits(layer: source.Mapping) -> dict[str, float]:
+    written = to_plain(layer).get("budgets") or {}
+    return {name: limit for name, limit in written.items() if isinstance(limit, int | float)}
 
 
 def chosen_price_limit(library: Library, limits: Mapping[str, float], typed: Mapping[str, float]) -> float | None:

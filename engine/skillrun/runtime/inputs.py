@@ -32,10 +32,10 @@ def validate_inputs(
     base = project or Path.cwd()
     values, errors, warnings = resolve_inputs(program.workflow.inputs, given, {"config": program.config})
     for field in program.workflow.inputs if confined else ():
-        value = values.get(field.name) if field.item.word == "path" else None
+        value = values.get(field.name) if field.item.word == "path" and field.name not in elsewhere else None
         for each in value if isinstance(value, list) else [] if value is None else [value]:
             if is_outside(base / each, base):
-                errors.append(f"`{field.name}` is `{each}`, which is outside of the project; a case cannot read it")
+                errors.append(f"`{field.name}` is `{each}`, which is outside of the project")
     for field in path_inputs(program.workflow) if not errors else ():
         if field.name in values and field.name not in elsewhere:
             path = base / values[field.name]

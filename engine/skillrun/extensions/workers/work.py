@@ -16,20 +16,33 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from skillrun.cli.loading import LoadedWorkflow
-from skillrun.extensions.workers.bundle import unpack_project
-from skillrun.extensions.workers.fetching import Commit, CommitCache, Unfetchable
+from skillrun.extensions.workers.bundle import InvalidRun, unpack_project
+from skillrun.extensions.workers.fetching import Commit, CommitCache
 from skillrun.extensions.workers.postgres.database import StoreUnavailable
-from skillrun.extensions.workers.postgres.queue import MAX_CLAIMS, RunQueue, RunSubmission, SubmittedRun
+from skillrun.extensions.workers.postgres.queue import (
+    MAX_CLAIMS,
+    RESUBMIT_HINT,
+    RunQueue,
+    RunSubmission,
+    SubmittedRun,
+)
 from skillrun.extensions.workers.postgres.stored_run import PostgresStore
+from skillrun.library.settings import WORDS, limit_budget, load_budget
 from skillrun.models.entries import ConcurrencyLimits, ProviderConfig
 from skillrun.models.messages import NULL_LISTENER, AttemptListener, Gateway, Reply, Request
+from skillrun.questions.prepared_answers import read_answers
 from skillrun.questions.responder import open_responder
+from skillrun.repository.paths import require_slug
+from skillrun.runtime.inputs import path_inputs, validate_inputs
 from skillrun.runtime.listeners import RunContext, close_listeners, observe_gateway, open_listeners
 from skillrun.runtime.run import Session
 from skillrun.runtime.session import resume_run, start_run
+from skillrun.store.journal import JournalDamaged
 from skillrun.store.outcome import Outcome
 from skillrun.store.state import State
-from skillrun.syntax.diagnostics import UsageError
+from skillrun.syntax.diagnostics import SkillrunError, UsageError
+from skillrun.types.fields import resolve_inputs
+from skillrun.types.schemas import quote_value
 
 if TYPE_CHECKING:
     from skillrun.extensions.workers.metrics import Metrics
@@ -148,6 +161,7 @@ class WorkerHost:
         key = submitted.bundle, submitted.workflow
         with self.loading:
             if key not in self.loaded_workflows:
+                submitted.check_bundle()
                 project = self.folder / submitted.bundle
                 if not project.is_dir():
                     project = unpack_project(submitted.bundle, self.queue.content(submitted.bundle), self.folder)
@@ -167,9 +181,18 @@ async def process_run(
 ) -> Outcome | None:
     """Start or resume the run, and return its outcome. With `queues`, execute only a due run of one of these queues.
 
-    Returns None if the run has ended, is not in `queues`, or is not due. Raises SkillrunError if this machine cannot
-    execute the run. The run is then unchanged, and another machine can try.
+    Returns None if the run has ended, is not in `queues`, or is not due. A run whose rows are invalid fails. Raises
+    SkillrunError if this machine cannot execute the run. The run is then unchanged, and another machine can try.
     """
+    try:
+        return await _process_run(host, require_slug(name), drain, metrics, queues)
+    except (InvalidRun, JournalDamaged) as error:
+        return Outcome("failed", error.message) if host.queue.fail(name, error.message) else None
+
+
+async def _process_run(
+    host: WorkerHost, name: str, drain: Drain | None, metrics: Metrics | None, queues: Sequence[str] | None
+) -> Outcome | None:
     submitted = host.queue.find_run(name)
     if submitted is None or submitted.status not in ("queued", "running"):
         return None
@@ -178,22 +201,19 @@ async def process_run(
     reason = f"{submitted.takes} workers in a row claimed the run and died before a model replied"
     if submitted.takes >= MAX_CLAIMS and host.queue.give_up(name, reason):
         return None
-    request = RunSubmission.from_data(submitted.request)
-    try:
-        workflow = host.load_workflow(submitted)
-        pinned = host.store.open_run(name).state().models if host.store.has(name) else {}
-        workflow.check_worker(request.model, request.inputs, pinned)
-        commits = [Commit.parse(repository) for repository in request.repositories.values()]
-        for commit in commits:
-            await host.commits.ensure_available(commit)
-    except Unfetchable as error:
-        return Outcome("failed", error.message) if host.queue.fail(name, error.message) else None
+    request = RunSubmission.from_json(submitted.request)
+    workflow = host.load_workflow(submitted)
+    state = _read_state(host, name)
+    inputs, commits = _check_inputs(workflow, request, state)
+    for commit in commits:
+        await host.commits.ensure_available(commit)
+    library = workflow.program.library
+    wanted = {**load_budget(library), **(request.budget if state is None else state.budget)}
+    budget = limit_budget(library, wanted)
+    for limit in (limit for limit in wanted if wanted[limit] > budget[limit]):
+        host.log(f"{name}: the budget for {WORDS[limit]} is {budget[limit]:g}, as the config of this machine says")
     with ExitStack() as stack:
-        answers = None
-        if request.answers:
-            answers = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="skillrun-"))) / "answers.yaml"
-            answers.write_text(request.answers, encoding="utf-8")
-        person = open_responder(unattended=request.unattended, answers=answers, terminal=False)
+        person = open_responder(unattended=request.unattended, answers=_answers_file(request, stack), terminal=False)
         listeners = open_listeners(RunContext(name, os.environ), host.log)
         slots = host.slots if drain is None or host.slots is None else DrainingSlots(host.slots, drain)
         gateway = workflow.open_gateway(None, host.log, slots)
@@ -206,23 +226,74 @@ async def process_run(
 
         listener = metrics.listener_for(submitted) if metrics is not None else None
         try:
-            # The store is another party: models and budget are the submitter's choice, but no input counts as given.
-            chosen = {"model": request.model, "budget": request.budget, "adopt": True}
+            # The store is another party: models and budget are the submitter's choice within the limits of this
+            # machine, but no input counts as given.
+            chosen = {"model": request.model, "budget": budget, "adopt": True}
             fetched = [commit.path for commit in commits]
             session = workflow.build_session(gateway, person, listener, host.folder, fetched_paths=fetched, **chosen)
             observers = [*session.services.listeners, *(each.on_event for each in listeners)]
             services = replace(session.services, listeners=observers, handle_signals=False, estimate=find_estimate)
             session = replace(session, services=services)
-            return await _start_or_resume(host, session, request, name)
+            return await _start_or_resume(host, session, inputs, name)
         finally:
             close_listeners(listeners, host.log)
             await gateway.close()
 
 
-async def _start_or_resume(host: WorkerHost, session: Session, request: RunSubmission, name: str) -> Outcome:
+def _read_state(host: WorkerHost, name: str) -> State | None:
+    """Return the state of a run, or None if it has not started. Raises InvalidRun if it cannot be read."""
+    if not host.store.has(name):
+        return None
+    try:
+        return host.store.open_run(name).state()
+    except StoreUnavailable:
+        raise
+    except SkillrunError as error:
+        raise InvalidRun(error.message, error.next_step) from error
+
+
+def _check_inputs(
+    workflow: LoadedWorkflow, request: RunSubmission, state: State | None
+) -> tuple[dict[str, object], list[Commit]]:
+    """Return the inputs of a run and its commits, checked as if a stranger had written them.
+
+    Raises InvalidRun if they do not fit the workflow, or lead out of the project and the commits, and SkillrunError if
+    this machine lacks a key or a model.
+    """
+    program, paths = workflow.program, {field.name for field in path_inputs(workflow.program.workflow)}
+    try:
+        commits = {name: Commit.parse(text) for name, text in request.repositories.items()}
+        if unknown := commits.keys() - paths:
+            raise InvalidRun(f"{quote_value(min(unknown))} is not an input for a repository", RESUBMIT_HINT)
+        fetched = {name: commit.path for name, commit in commits.items()}
+        inputs = {**(request.inputs if state is None else state.inputs), **fetched}
+        _, errors, _ = resolve_inputs(program.workflow.inputs, inputs, {"config": program.config})
+        if errors:
+            raise InvalidRun("; ".join(errors), RESUBMIT_HINT)
+        workflow.check_worker(request.model, inputs, state.models if state is not None else {})
+        checked, _ = validate_inputs(program, inputs, workflow.project, commits, confined=True)
+    except UsageError as error:
+        raise InvalidRun(error.message, RESUBMIT_HINT) from error
+    return checked, [*commits.values()]
+
+
+def _answers_file(request: RunSubmission, stack: ExitStack) -> Path | None:
+    """Return a temporary file with the prepared answers, if any. Raises InvalidRun if they are invalid."""
+    if not request.answers:
+        return None
+    file = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="skillrun-"))) / "answers.yaml"
+    file.write_text(request.answers, encoding="utf-8")
+    try:
+        read_answers(file)
+    except SkillrunError as error:
+        raise InvalidRun(f"the prepared answers of the run are invalid: {error.message}", RESUBMIT_HINT) from error
+    return file
+
+
+async def _start_or_resume(host: WorkerHost, session: Session, inputs: dict[str, object], name: str) -> Outcome:
     if not host.store.has(name):
         try:
-            return await start_run(session, request.inputs, host.store, name)
+            return await start_run(session, inputs, host.store, name)
         except UsageError:
             if not host.store.has(name):
                 raise  # otherwise another worker has just started it

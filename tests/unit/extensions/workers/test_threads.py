@@ -38,12 +38,12 @@ def load_example(_project: Path, name: str) -> LoadedWorkflow:
 
 def worker_host(folder: Path, load: Any = load_example) -> WorkerHost:
     for number in range(40):
-        (folder / str(number)).mkdir()
+        (folder / f"{number:064}").mkdir()
     return WorkerHost(cast("PostgresStore", None), cast("RunQueue", None), folder, load, CommitCache(folder))
 
 
-def submitted_run(bundle: object) -> SubmittedRun:
-    return SubmittedRun("greeting", str(bundle), {}, 0, "queued")
+def submitted_run(bundle: int) -> SubmittedRun:
+    return SubmittedRun("greeting", f"{bundle:064}", "{}", 0, "queued")
 
 
 def test_lookups_of_one_run_do_not_affect_another_run_of_the_same_project(tmp_path: Path) -> None:
@@ -55,7 +55,7 @@ def test_lookups_of_one_run_do_not_affect_another_run_of_the_same_project(tmp_pa
 
     host = worker_host(tmp_path, load)
     first, second = host.load_workflow(submitted_run(1)).program, host.load_workflow(submitted_run(1)).program
-    assert loaded_projects == ["1"]
+    assert loaded_projects == [f"{1:064}"]
     before = dict(second.library.files)
     assert dict(first.library.files) == before
     for name in first.library.names("roles"):

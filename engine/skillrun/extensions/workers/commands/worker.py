@@ -24,9 +24,11 @@ from skillrun.cli.loading import (
 )
 from skillrun.cli.main import CommandGroup
 from skillrun.cli.output import Output
+from skillrun.extensions.workers.bundle import InvalidRun
 from skillrun.extensions.workers.commands.open_store import OpenStore, open_store
 from skillrun.installation import extra_hint
 from skillrun.syntax.diagnostics import SkillrunError, UsageError, did_you_mean
+from skillrun.types.schemas import quote_value
 
 if TYPE_CHECKING:
     from skillrun.extensions.workers.metrics import Metrics
@@ -160,6 +162,8 @@ def _load_workflow(project: Path, workflow: str) -> LoadedWorkflow:
     loaded = load_from_project(project, workflow)
     if isinstance(loaded, LoadedWorkflow):
         return loaded
+    if not loaded:
+        raise InvalidRun(f"the project of the run has no workflow {quote_value(workflow)}", "submit the run again")
     first = loaded[0]
     raise SkillrunError(f"{first.path}:{first.line}: {first.message}", "fix it and submit the run again")
 

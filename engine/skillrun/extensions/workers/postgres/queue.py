@@ -6,15 +6,21 @@ run, so a second notification changes nothing.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any, Final, Self
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, Self
 
 from psycopg.types.json import Jsonb
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from skillrun.extensions.workers.bundle import MAX_BUNDLE_BYTES, InvalidRun
 from skillrun.extensions.workers.postgres.database import Database
-from skillrun.syntax.diagnostics import SkillrunError, UsageError
-from skillrun.types.records import NonNegativeFloat, field_checks, invalid_keys, required_fields
+from skillrun.library.settings import LIMIT_NAMES
+from skillrun.syntax.diagnostics import UsageError
+from skillrun.syntax.source import MAX_BYTES
+from skillrun.types.fields import SLUG
+from skillrun.types.schemas import quote_value
 
 DEFAULT_QUEUE: Final = "default"
 """The queue of a run or a worker that names no queue."""
@@ -63,28 +69,38 @@ _DUE: Final = """
          AND name <> ALL(%(without)s)
          ORDER BY lease_until LIMIT %(most)s)
         UNION ALL
-        (SELECT name, runs.queue, priority FROM runs
+        (SELECT name, runs.queue, coalesce(priority, 0) FROM runs
          WHERE runs.queue = served.queue AND status = 'queued' AND not_before <= now() AND name <> ALL(%(without)s)
          ORDER BY priority DESC, id LIMIT %(most)s)
     ) AS due
 """
 _WANTED: Final = """
-    SELECT workflow, bundle, request, takes, status, queue, status <> 'queued' OR not_before <= now() FROM runs
-    WHERE name = %(name)s
+    SELECT coalesce(workflow, ''), coalesce(bundle, ''),
+           CASE WHEN octet_length(request::text) <= %(most)s THEN request::text ELSE '' END,
+           coalesce(takes, 0), coalesce(status, ''), coalesce(queue, ''),
+           coalesce(status <> 'queued' OR not_before <= now(), true)
+    FROM runs WHERE name = %(name)s AND request IS NOT NULL
 """
+_BUNDLE: Final = "SELECT content FROM blobs WHERE sha = %(sha)s AND octet_length(content) <= %(most)s"
+_SHA: Final = re.compile(r"[0-9a-f]{64}")  # of an archive, and the name of its folder on a worker
 
 
 @dataclass(frozen=True)
 class SubmittedRun:
-    """A submitted run: its request and its current status."""
+    """A submitted run: its request, as JSON, and its current status. `bundle` is the hash of its project."""
 
     workflow: str
     bundle: str
-    request: Mapping[str, Any]
+    request: str
     takes: int
     status: str
     queue: str = DEFAULT_QUEUE
     is_due: bool = True
+
+    def check_bundle(self) -> None:
+        """Raises InvalidRun if the hash of the project could be another path on this machine."""
+        if not _SHA.fullmatch(self.bundle):
+            raise InvalidRun("the row of the run has no valid hash of a project", RESUBMIT_HINT)
 
 
 @dataclass(frozen=True)
@@ -165,47 +181,62 @@ class RunQueue:
         worker died gets `ORPHAN_PRIORITY`, and so does not wait for all queued runs.
         """
         values = {"most": most, "without": list(exclude), "queues": list(queues), "begun": ORPHAN_PRIORITY}
-        return [DueRun(*row) for row in self._database.retry(lambda: self._database.rows(_DUE, values), RETRY_SECONDS)]
+        found = self._database.retry(lambda: self._database.rows(_DUE, values), RETRY_SECONDS)
+        due = [DueRun(*row) for row in found]
+        for each in due:
+            if not SLUG.fullmatch(each.name):
+                self.fail(each.name, f"{quote_value(each.name)} is not a valid name of a run")
+        return [each for each in due if SLUG.fullmatch(each.name)]
 
     def find_run(self, name: str) -> SubmittedRun | None:
         """Return a submitted run, or None if no run with this name was submitted."""
-        found = self._database.retry(lambda: self._database.rows(_WANTED, {"name": name}), RETRY_SECONDS)
-        return SubmittedRun(*found[0]) if found and found[0][2] is not None else None
+        values = {"name": name, "most": MAX_REQUEST_BYTES}
+        found = self._database.retry(lambda: self._database.rows(_WANTED, values), RETRY_SECONDS)
+        return SubmittedRun(*found[0]) if found else None
 
     def content(self, sha: str) -> bytes:
-        """Return the archive of a project by its hash."""
-        return bytes(self._database.rows("SELECT content FROM blobs WHERE sha = %(sha)s", {"sha": sha})[0][0])
+        """Return the archive of a project by its hash. Raises InvalidRun if it is missing or too large."""
+        found = self._database.rows(_BUNDLE, {"sha": sha, "most": MAX_BUNDLE_BYTES})
+        if not found:
+            raise InvalidRun("the store lacks the archive of the run's project, or it is too large", RESUBMIT_HINT)
+        return bytes(found[0][0])
 
 
-@dataclass(frozen=True)
-class RunSubmission:
-    """A request with valid inputs.
+RESUBMIT_HINT: Final = "submit the run again"
+MAX_REQUEST_BYTES: Final = 16_000_000
+MAX_URL: Final = 2_100  # characters of URL@COMMIT
+LimitName = Annotated[str, Field(pattern=f"^({'|'.join(LIMIT_NAMES)})$")]
+Name = Annotated[str, Field(min_length=1, max_length=200)]
 
-    `answers` is the text of a file with prepared answers. `repositories`
-    maps the names of path inputs to URL@COMMIT.
+
+class RunSubmission(BaseModel):
+    """A request, which anybody who can write to the store may have changed.
+
+    `answers` is the text of a file with prepared answers. `repositories` maps the names of path inputs to URL@COMMIT.
     """
 
-    inputs: dict[str, object]
-    model: str = ""
-    budget: dict[str, NonNegativeFloat] = field(default_factory=dict)
-    answers: str = ""
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+    inputs: Annotated[dict[Name, object], Field(max_length=1_000)]
+    typed: Annotated[list[str], Field(exclude=True)] = []  # earlier versions wrote it; it has no effect
+    model: Annotated[str, Field(max_length=200)] = ""
+    budget: dict[LimitName, Annotated[float, Field(ge=0, allow_inf_nan=False)]] = {}
+    answers: Annotated[str, Field(max_length=MAX_BYTES)] = ""
     unattended: bool = False
     estimate: dict[str, object] | None = None
-    repositories: dict[str, str] = field(default_factory=dict)
+    repositories: Annotated[dict[Name, Annotated[str, Field(max_length=MAX_URL)]], Field(max_length=100)] = {}
 
     def to_data(self) -> dict[str, Any]:
-        data = asdict(self)
-        if not self.repositories:
-            del data["repositories"]  # workers of the previous version do not know this key
-        return data
+        # workers of the previous version do not know the key `repositories`
+        return self.model_dump(exclude=None if self.repositories else {"repositories"})
 
     @classmethod
-    def from_data(cls, data: Mapping[str, Any]) -> Self:
-        """Load a stored request. Raises SkillrunError unless it is a valid request of this version."""
-        data = {key: value for key, value in data.items() if key != "typed"}  # earlier versions wrote it
-        unknown = sorted(data.keys() - field_checks(RunSubmission).keys())
-        missing = sorted(required_fields(RunSubmission) - data.keys())
-        names = ", ".join(f"`{name}`" for name in (*unknown, *invalid_keys(RunSubmission, data), *missing))
-        if names:
-            raise SkillrunError(f"the request of the run has invalid fields: {names}", "submit the run again")
-        return cls(**data)
+    def from_json(cls, text: str) -> Self:
+        """Load a stored request. Raises InvalidRun unless it is a valid request of this version."""
+        try:
+            return cls.model_validate_json(text)
+        except ValidationError as error:
+            places = dict.fromkeys(str(each["loc"][0]) for each in error.errors(include_input=False) if each["loc"])
+            names = ", ".join(quote_value(place[:40]) for place in [*places][:5])
+            message = f"the request of the run has invalid fields: {names}" if names else "the run has no valid request"
+            raise InvalidRun(message, RESUBMIT_HINT) from None
