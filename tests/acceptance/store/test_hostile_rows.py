@@ -1,0 +1,182 @@
+"""Whoever can write to a store chooses its rows. No row gives a run more than its project and the worker's limits."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from skillrun.extensions.workers.commands.open_store import open_database
+from skillrun.store.files import sha256_of
+from tests.acceptance.conftest import Call
+from tests.acceptance.store.test_repositories import project  # noqa: F401 (a fixture)
+from tests.acceptance.store.test_workers import SCRIPTED
+
+pytestmark = [pytest.mark.row("W5"), pytest.mark.usefixtures("project")]
+SECRET = "a key of this machine"
+
+
+class HostileStore:
+    """A store with the submitted run `x`, and one who can write to it."""
+
+    def __init__(self, url: str, skillrun: Call, folder: Path) -> None:
+        self.database, self._skillrun = open_database(url), skillrun
+        (folder / "code").mkdir()
+        (folder / "code/a.txt").write_text("shelf")
+        (folder / "secret").mkdir()
+        (folder / "secret/a.txt").write_text(SECRET)
+        (folder / ".gitignore").write_text("secret\n")
+        self.secret = folder / "secret"
+        assert skillrun("submit", "look", "shelf", "--name", "x", "--repo", "code", *SCRIPTED).code == 0
+        ((self.request, self.bundle),) = self.database.rows("SELECT request, bundle FROM runs")
+
+    def work(self, request: Any = None, bundle: str | None = "") -> Any:
+        """Queue the run again with another request, as data or JSON, or bundle, and let a worker execute it."""
+        text = request if isinstance(request, str) else json.dumps(request or self.request)
+        values = {"request": text, "bundle": self.bundle if bundle == "" else bundle}
+        statement = "UPDATE runs SET status = 'queued', reason = '', request = %(request)s::jsonb, bundle = %(bundle)s"
+        self.database.rows(statement, values)
+        done = self._skillrun("worker", "once", "x")
+        assert SECRET not in self._skillrun("logs", "x").out
+        return done
+
+    def write_file(self, name: str, text: str) -> None:
+        sha, values = sha256_of(text), {"path": name, "content": text.encode()}
+        statement = "INSERT INTO blobs (sha, content) VALUES (%(sha)s, %(content)s) ON CONFLICT DO NOTHING"
+        self.database.rows(statement, {"sha": sha, **values})
+        self.database.rows(
+            "INSERT INTO files (run, path, sha) SELECT id, %(path)s, %(sha)s FROM runs "
+            "ON CONFLICT (run, path) DO UPDATE SET sha = excluded.sha",
+            {"sha": sha, **values},
+        )
+
+
+@pytest.fixture
+def hostile(store: str, skillrun: Call) -> HostileStore:
+    return HostileStore(store, skillrun, Path.cwd())
+
+
+@pytest.mark.finding("FS3")
+def test_a_request_leads_to_no_path_of_the_worker(hostile: HostileStore) -> None:
+    inputs = hostile.request["inputs"]
+    for path in (
+        "/proc/self/environ",
+        str(hostile.secret),
+        "..",
+        "../..",
+        "code/../..",
+        "../repositories",
+        "~",
+        "none",
+    ):
+        done = hostile.work({**hostile.request, "inputs": {**inputs, "repo": path}, "typed": ["repo", "about"]})
+        assert done.code == 1, (path, done)
+        assert "x: failed: " in done.out
+        assert "outside of the project" in done.out or "does not exist" in done.out
+    assert hostile.work().out == "x: completed\n"
+
+
+@pytest.mark.finding("FS3")
+def test_the_hash_of_a_project_is_no_path_of_the_worker(hostile: HostileStore) -> None:
+    other = "0" * 64
+    hostile.database.rows("INSERT INTO blobs (sha, content) VALUES (%(sha)s, 'x')", {"sha": other})
+    bundles = [str(Path.cwd()), "..", ".", other, hostile.bundle.upper(), f"{hostile.bundle}/.", hostile.bundle[:63]]
+    for bundle in bundles:
+        statement = "INSERT INTO blobs (sha, content) VALUES (%(sha)s, 'x') ON CONFLICT DO NOTHING"
+        hostile.database.rows(statement, {"sha": bundle})
+        done = hostile.work(bundle=bundle)
+        assert (done.code, done.err) == (1, ""), (bundle, done)
+        assert "no valid hash of a project" in done.out or "does not match its hash" in done.out
+    assert hostile.work(bundle=None).out == "x: failed: the row of the run has no valid hash of a project\n"
+
+
+@pytest.mark.finding("FS3", "FS13")
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"inputs": []},
+        {"inputs": None},
+        {"inputs": {}},
+        {"inputs": {"about": "x", "repo": "code", "more": "x"}},
+        {"inputs": {"about": {"a": 1}, "repo": "code"}},
+        {"inputs": {"about": "x", "repo": ["code"]}},
+        {"inputs": {"about": "x", "repo": "code\n"}},
+        {"inputs": {"about": 10**400, "repo": "code"}},
+        {"model": 5},
+        {"model": "no-such-provider:model"},
+        {"model": "x" * 1000},
+        {"budget": {"calls": -1}},
+        {"budget": {"calls": "many"}},
+        {"budget": {"other": 1}},
+        {"budget": 5},
+        {"answers": 5},
+        {"answers": "a: [1"},
+        {"unattended": "yes"},
+        {"estimate": 5},
+        {"repositories": {"repo": "file:///etc@" + "0" * 40, "about": "x"}},
+        {"repositories": {"about": "https://host/x@" + "0" * 40}},
+        {"repositories": {"repo": "/etc"}},
+        {"repositories": {"repo": 5}},
+        {"queue": "x"},
+        {"script": "x"},
+        {"name": "x"},
+        {"x" * 300: "\u001b[2J"},
+    ],
+)
+def test_an_invalid_request_fails_its_run_with_a_message(hostile: HostileStore, change: dict[str, Any]) -> None:
+    done = hostile.work({**hostile.request, **change})
+    assert done.code == 1 or "no-such-provider" in done.err, done
+    assert "Traceback" not in done.err
+    assert len(done.out) < 700
+    if done.code == 1:
+        assert done.out.startswith("x: failed: ")
+        assert hostile.database.rows("SELECT status, reason <> '' FROM runs") == [("failed", True)]
+
+
+@pytest.mark.finding("FS3", "FS13")
+def test_a_request_of_another_shape_fails_its_run(hostile: HostileStore) -> None:
+    nested, number = "[" * 2000 + "]" * 2000, "1" + "0" * 5000
+    long = '{"inputs": {"about": "' + "y" * 20_000_000 + '"}}'
+    for request in (
+        '["x"]',
+        '"x"',
+        "5",
+        "true",
+        "[]",
+        f'{{"inputs": {nested}}}',
+        f'{{"inputs": {{"x": {number}}}}}',
+        long,
+    ):
+        done = hostile.work(request)
+        assert (done.code, done.err) == (1, "")
+        assert done.out.startswith("x: failed: the r")
+
+
+@pytest.mark.finding("FS3")
+def test_a_request_lowers_the_budget_and_never_raises_it(hostile: HostileStore) -> None:
+    done = hostile.work({**hostile.request, "budget": {"calls": 10**9, "price": 1, "minutes": 10**9}})
+    assert done.code == 0, done
+    assert "x: the budget for calls is 500, as the config of this machine says" in done.out
+    state = _state(hostile)
+    assert "calls: 500" in state
+    assert "price: 1" in state
+    assert "minutes: 240" in state
+
+
+@pytest.mark.finding("FS3")
+def test_the_state_of_a_run_in_a_store_grants_no_path(hostile: HostileStore) -> None:
+    assert hostile.work().code == 0
+    state = _state(hostile)
+    for path in ("/proc/self/environ", str(hostile.secret), "../.."):
+        changed = state.replace("status: completed", "status: running").replace("repo: code", f"repo: {path}")
+        hostile.write_file("state.md", changed.replace("\nstate:", "\ntyped: [repo]\nstate:"))
+        done = hostile.work()
+        assert done.code == 1, done
+        assert "outside of the project" in done.out
+
+
+def _state(hostile: HostileStore) -> str:
+    ((content,),) = hostile.database.rows("SELECT content FROM blobs JOIN files USING (sha) WHERE path = 'state.md'")
+    return bytes(content).decode()
