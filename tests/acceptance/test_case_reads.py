@@ -21,7 +21,7 @@ PROJECT = {
     "own.txt": "our own text\n",
 }
 CASE = "tests/leak/a.md"
-MISS = "expect: {prompts: {'*': {contains: nothing of this}}}\n---\n"  # a failed case shows the prompt
+MISS = "expect: {prompts: {'*': {lacks: CANARY}}}\n---\n"  # a failed case shows the line of the prompt
 pytestmark = [pytest.mark.row("Z7"), pytest.mark.finding("FS1")]
 
 

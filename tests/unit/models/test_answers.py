@@ -147,7 +147,11 @@ def test_the_values_of_a_stream_are_counted_for_each_event() -> None:
 
 @pytest.mark.finding("FS16")
 def test_long_arguments_of_a_tool_call_are_not_parsed() -> None:
-    call = {"id": "1", "type": "function", "function": {"name": "Read", "arguments": '{"a":[' + "1 " * 600_000}}
+    call = {
+        "id": "1",
+        "type": "function",
+        "function": {"name": "Read", "arguments": '{"path": "a"' + " " * MAX_REPLY + "}"},
+    }
     error = error_of(openai.completion(None, "tool_calls", [call]), LLAMA)
     assert "is longer than 1,000,000 characters and was discarded" in error.message
 
