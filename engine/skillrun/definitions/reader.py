@@ -37,6 +37,7 @@ from skillrun.syntax.diagnostics import (
     suggest,
 )
 from skillrun.syntax.source import Mapping, Node, Scalar, Sequence, Span, Text, to_plain
+from skillrun.syntax.yaml import report_rewritten_numbers
 from skillrun.templates.expressions import Template, Value, compile_condition, compile_value
 from skillrun.templates.vocabulary import CONTEXT_FUNCTIONS, FUNCTIONS
 from skillrun.types.fields import parse_fields
@@ -109,6 +110,8 @@ class Reader:
 
     def read_key_value(self, name: str, key: Key, node: Node) -> Any:
         """Read the value of a key; None if it is invalid."""
+        if (name in ("choices", "default") or key.kind == "questions") and not self.literal:
+            report_rewritten_numbers(node, self.problems)
         if key.kind == "anything":
             return to_plain(node)
         read = _READ.get(key.kind)
@@ -120,8 +123,8 @@ class Reader:
     # single values
 
     def read_name(self, node: Node, pattern: re.Pattern[str] = NAME) -> str | None:
-        if isinstance(node, Scalar) and isinstance(node.value, str) and pattern.fullmatch(node.value):
-            return node.value
+        if isinstance(node, Scalar) and not isinstance(node.value, bool) and pattern.fullmatch(node.as_written):
+            return node.as_written
         self.report(node.span, "name", "expected a name", "use letters, digits, `-` and `_`, starting with a letter")
         return None
 
@@ -143,7 +146,7 @@ class Reader:
 
     def read_sentence(self, node: Node) -> str:
         if isinstance(node, Scalar):
-            return "" if node.value is None else node.text.value if node.text else str(node.value)
+            return "" if node.value is None else node.as_written
         self.report_wrong_type(node, "text")
         return ""
 
@@ -171,6 +174,7 @@ class Reader:
         return tuple(parts)
 
     def read_schema(self, node: Node) -> Any:
+        report_rewritten_numbers(node, self.problems, "warning")
         try:
             return parse_json_schema(to_plain(node)).schema
         except SkillrunError as error:

@@ -45,9 +45,11 @@ from skillrun.syntax.diagnostics import ParsingStopped, Problem, Problems
 from skillrun.syntax.document import parse_config, parse_document, parse_foreign
 from skillrun.syntax.reading import decode_source, read_source
 from skillrun.syntax.source import MAX_BYTES, MAX_PROSE, Document, Source, to_plain
+from skillrun.syntax.yaml import report_rewritten_numbers
 from skillrun.types.picoschema import ShapeSpec
 
 T = TypeVar("T")
+NUMERIC_CONFIGS: Final = ("skillrun", "sizes")  # config of skillrun, where a number such as `0.50` is never text
 
 Stamp = tuple[int, ...]
 NO_UNSAVED_FILES: Final[Mapping[Path, str]] = MappingProxyType({})
@@ -247,6 +249,8 @@ class Library:
             data = merge_models(layers, self.problems)
             check_names(layers, data, self.problems)
             return Config(name, data, layers, roots)
+        for layer in layers if name not in NUMERIC_CONFIGS else ():
+            report_rewritten_numbers(layer, self.problems, "warning")
         # A copy of the whole file contains the renames too. All renames are checked, but only the shipped ones apply.
         *_, renames = [read_renamed_keys(layer, self.problems) for layer in layers]
         layers = tuple(without_key(layer, RENAMES_KEY) for layer in layers)

@@ -36,6 +36,7 @@ from skillrun.questions.answers import (
     InvalidAnswer,
     Question,
     QuestionRecord,
+    accepts_free_text,
     build_answer,
     choices_of,
     default_of,
@@ -71,6 +72,8 @@ class PreparedAnswer(NamedTuple):
     span: Span
     answer: Any
     confidence: Any = None
+    null: str = ""
+    """The word for null, `null` or `~`, if the answer is this word: it could be text, too."""
 
 
 class PreparedEntry(NamedTuple):
@@ -348,19 +351,32 @@ def parse_prepared_answers(node: Node, problems: Problems) -> dict[str, Prepared
     for name, (key, value) in entries_of(as_mapping(node, problems)).items():
         if isinstance(value, Sequence):
             items = tuple(_parse_answer(item, reader) for item in value.items)
-            answers[name] = PreparedEntry(key.span, PreparedAnswer(value.span, to_plain(value)), items)
+            answers[name] = PreparedEntry(key.span, PreparedAnswer(value.span, _written(value)), items)
         else:
             answers[name] = PreparedEntry(key.span, _parse_answer(value, reader))
     return answers
 
 
 def _parse_answer(node: Node, reader: Reader) -> PreparedAnswer:
-    values = reader.read(node, KEYS) if isinstance(node, Mapping) else {"answer": to_plain(node)}
+    values = reader.read(node, KEYS) if isinstance(node, Mapping) else {}
     answer = node.get("answer") if isinstance(node, Mapping) else node
     for part in answer.items if isinstance(answer, Sequence) else (answer,) if answer else ():
         if not isinstance(part, Scalar):
             reader.report(part.span, "answer", "this is not a valid answer", "write a text, a list, or `{answer: …}`")
-    return PreparedAnswer(node.span, values.get("answer"), values.get("confidence"))
+    null = answer.written if isinstance(answer, Scalar) and answer.value is None else ""
+    return PreparedAnswer(node.span, _written(answer), values.get("confidence"), null)
+
+
+def _written(node: Node | None) -> Any:
+    """Return an answer or a list of answers as text, each as it is written in the file. A null is no answer."""
+    match node:
+        case Sequence():
+            return [_written(item) for item in node.items]
+        case Scalar() if node.value is not None:
+            return node.as_written
+        case Mapping():  # an item of a list that is not one answer
+            return to_plain(node)
+    return None
 
 
 def _format_answer(answer: Any) -> str:
@@ -368,6 +384,9 @@ def _format_answer(answer: Any) -> str:
 
 
 def _validate_prepared_answer(prepared: PreparedAnswer, question: Question, *, required: bool = False) -> Answer:
+    if prepared.null and accepts_free_text(question):
+        hint = f'write `"{prepared.null}"` for the text, or `""` to leave the question open'
+        raise InvalidAnswer(f"`{prepared.null}` may be a text or no answer", hint)
     answer = build_answer(
         validate_answer(question, prepared.answer), confidence=prepared.confidence, answered_by=PREPARED
     )

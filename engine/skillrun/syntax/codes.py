@@ -54,7 +54,7 @@ CODES: Final[Mapping[str, str]] = {
     "near-miss": "a name is so similar to another name that it is probably a typo",
     "never": "a condition compares with a value that never occurs",
     "no-verb": "a step has no verb",
-    "number": "an unquoted number is too large",
+    "number": "an unquoted number is too large, or is written otherwise than it is printed, such as `1.10`",
     "order": "the `order` and the rows of a decision do not match",
     "outside": "a file or folder is a link that leads out of the project",
     "path": "the path is not valid for an artifact",

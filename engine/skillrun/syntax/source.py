@@ -131,11 +131,17 @@ class Text:
 
 
 class Scalar(NamedTuple):
-    """A single YAML value. `text` is set if the value is a string."""
+    """A single YAML value. `text` is set if the value is a string, and `written` if it is not: `1.10`, `true`, `~`."""
 
     value: str | int | float | bool | None
     text: Text | None
     span: Span
+    written: str = ""
+
+    @property
+    def as_written(self) -> str:
+        """The value as text: a number, such as `1.10`, as it is written in the file."""
+        return self.text.value if self.text is not None else self.written
 
 
 class Sequence(NamedTuple):

@@ -26,8 +26,20 @@ from yaml.events import (
     StreamEndEvent,
 )
 
-from skillrun.syntax.diagnostics import ParsingStopped, Problems
-from skillrun.syntax.source import MAX_BYTES, Mapping, MappingEntry, Node, Runs, Scalar, Sequence, Source, Span, Text
+from skillrun.syntax.diagnostics import ParsingStopped, Problems, Severity
+from skillrun.syntax.source import (
+    MAX_BYTES,
+    Mapping,
+    MappingEntry,
+    Node,
+    Runs,
+    Scalar,
+    Sequence,
+    Source,
+    Span,
+    Text,
+    walk,
+)
 
 MAX_DEPTH: Final = 40
 MAX_NODES: Final = 150_000  # per text: values, and the starts and ends of lists and mappings
@@ -162,7 +174,7 @@ class _Builder:
         if not style:
             meaning = plain_value(value)
             if not isinstance(meaning, str):
-                return Scalar(meaning, None, span)
+                return Scalar(meaning, None, span, value)
             if is_numeral(value):
                 message = f"the number `{value[:20]}{'…' if len(value) > 20 else ''}` is too large"
                 self.report(start, "number", message, "put the value in quotes if it is text")
@@ -265,6 +277,15 @@ def plain_value(written: str) -> str | int | float | bool | None:
 def is_numeral(written: str) -> bool:
     """Whether an unquoted scalar is written as a number, even one that is too large."""
     return written[0] in _NUMBER_START and bool(_INTEGER.fullmatch(written) or _FLOAT.fullmatch(written))
+
+
+def report_rewritten_numbers(node: Node, problems: Problems, severity: Severity = "error") -> None:
+    """Report each number of a node that is written otherwise than it is printed, such as `1.10`, `007` or `1e3`."""
+    for each in walk(node):
+        if isinstance(each, Scalar) and each.written and is_numeral(each.written) and str(each.value) != each.written:
+            message = f"`{each.written}` is read as the number {each.value}"
+            hint = f"if it is text, put it in quotes; if it is a number, write {each.value}"
+            problems.report(each.span, "number", message, hint, severity)
 
 
 def scalar_runs(file: str, start: int, end: int, style: str, value: str) -> Runs:

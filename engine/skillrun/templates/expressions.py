@@ -16,6 +16,7 @@ from jinja2 import nodes
 from skillrun.syntax import source
 from skillrun.syntax.diagnostics import Problem, Problems, SkillrunError
 from skillrun.syntax.source import Node, Scalar, Sequence, Span, Text
+from skillrun.syntax.yaml import report_rewritten_numbers
 from skillrun.templates import interpreter
 from skillrun.templates.limits import TemplateError, render_budget
 from skillrun.templates.syntax import check_template, parse_template
@@ -255,6 +256,7 @@ def compile_value(node: Node, problems: Problems) -> Value:
     if isinstance(node, Sequence):
         return Value(node.span, items=tuple(compile_value(item, problems) for item in node.items))
     if node.text is None:
+        report_rewritten_numbers(node, problems, "warning")
         return Value(node.span, node.value)
     template = compile_string(node.text, problems)
     return Value(node.span, node.value if template is not None else None, template)

@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from skillrun.syntax.diagnostics import Problems, allowed_hint, did_you_mean
 from skillrun.syntax.source import Mapping, Node, Scalar, Span, to_plain
+from skillrun.syntax.yaml import report_rewritten_numbers
 from skillrun.templates.expressions import Value, compile_value
 from skillrun.templates.values import Absent
 from skillrun.types.json_schema import enum_values, to_json_schema
@@ -150,6 +151,9 @@ def _parse_field(key: KeyNotation, node: Node, problems: Problems) -> Field | No
         words = description.text
     elif description is not None:
         problems.report(description.span, "type", "`description` must be text")
+    for value in (default, fallback):
+        if value is not None and type_.word not in ("object", "integer", "number"):
+            report_rewritten_numbers(value, problems)
     field = Field(
         name=key.name,
         required=not key.optional and default is None,
@@ -228,9 +232,11 @@ def _check_literal(field: Field, value: Value, label: str, problems: Problems) -
         for item in value.items:
             _check_literal(replace(field, type=field.item), item, label, problems)
     elif not value.is_computed:
-        error = literal_error(field, value.evaluate({}), label)
+        literal = value.evaluate({})
+        error = literal_error(field, literal, label)
         if error:
-            problems.report(value.span, "default", error)
+            hint = "put it in quotes" if field.item.word == "string" and not isinstance(literal, list | dict) else ""
+            problems.report(value.span, "default", error, hint)
 
 
 def _coerce_value(field: Field, value: Any, label: str, names: Names | None) -> CoercedValue:

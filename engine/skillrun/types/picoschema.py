@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from skillrun.syntax.diagnostics import Problems, Suggestion, allowed_hint, did_you_mean
 from skillrun.syntax.source import Mapping, Node, Scalar, Sequence, Span, Text
+from skillrun.syntax.yaml import report_rewritten_numbers
 from skillrun.templates.expressions import Template, compile_string
 from skillrun.types.json_schema import to_json_schema
 from skillrun.types.schemas import Shape
@@ -187,6 +188,7 @@ def read_choices(node: Node, problems: Problems) -> Type | None:
         hint = "write `[A, B]`, or a template that yields a list"
         problems.report(node.span, "enum", "the values of an enum must be a list", hint)
         return None
+    report_rewritten_numbers(node, problems)
     values: list[Any] = []
     seen: set[Any] = set()
     for item in node.items:
