@@ -37,6 +37,10 @@ class StepFailed(Exception):
         return {"kind": reply.get("kind", "failed"), "reason": self.reason, **text, "replies": replies}
 
 
+class FileConflict(StepFailed):
+    """Two steps that are not in order write the same file, so its content would depend on which of them ends last."""
+
+
 class StoppedByUser(SkillrunError):
     """The user ends the run after a failure. No fallback is run and nothing is retried."""
 

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 from skillrun.definitions.definitions import Prompt, Role, Step
 from skillrun.library.lookups import member_models
 from skillrun.models.messages import Message
-from skillrun.runtime.errors import StepFailed
+from skillrun.runtime.errors import FileConflict, StepFailed
 from skillrun.runtime.run import PhaseRun, Run
 from skillrun.scoring.compaction import estimate_tokens
-from skillrun.store.outcome import Outcome
+from skillrun.store.outcome import NextStep, Outcome
 from skillrun.templates.values import ABSENT, Absent
 from skillrun.types.fields import Member, MemberError, parse_member
 from skillrun.types.json_schema import parse_json_schema
@@ -120,6 +120,27 @@ class Frame:
         assert step.main is not None
         return step.main.evaluate(self.names)
 
+    def claim_file(self, address: str, path: str) -> None:
+        """Record that the step at an address writes a file.
+
+        Raises FileConflict if another item of the same `each`, or a phase in no order with this one, has written it.
+        """
+        phase, writers = self.phase, self.run.evaluation.writers
+        writer = address, phase.record.branch_label or address.partition("/")[2]
+        other, label = writers.setdefault((phase.round_path, path), writer)
+        writers[phase.round_path, path] = writer
+        parts = [*zip(other.split("/"), address.split("/"), strict=False)]
+        at = next((at for at, (one, two) in enumerate(parts) if one != two), None)
+        if at is None:
+            return
+        (one, two), workflow = parts[at], self.run.program.workflow
+        if at == phase.address().count("/") and {one, two} <= workflow.phases.keys():
+            is_ordered = one in workflow.ancestors(two) or two in workflow.ancestors(one)
+        else:
+            is_ordered = not ("~" in one and "~" in two and one.partition("~")[0] == two.partition("~")[0])
+        if not is_ordered:
+            raise file_conflict(label, writer[1], path, address)
+
     def text(self, step: Step, name: str = "", fallback: str = "") -> str:
         """Return the value of the verb, or of the key `name`, as text. Raises RenderError if the value is absent."""
         value = step.values.get(name) if name else step.main
@@ -163,6 +184,14 @@ class Frame:
                 raise StepFailed(f"`at_most` is `{name}`, which is neither a number nor a breaker", self.at(step))
             return self.phase.breakers.settings_for(name).limit
         return self.whole(step, "at_most", 1, "a whole number, or the name of a breaker")
+
+
+def file_conflict(first: str, second: str, path: str, address: str) -> FileConflict:
+    """Return the error for two writers of a file. The label of each is an address, or an `each` and an item."""
+    (each, _, one), (other, _, two) = first.partition(" "), second.partition(" ")
+    writers = f"`{each}`: {one} and {two}" if each == other and one and two else f"`{first}` and `{second}`"
+    way = NextStep.of("include the item's id, or the phase, in the name of the file")
+    return FileConflict(f"{writers} both write {quote_value(path)}", address, way)
 
 
 @dataclass(frozen=True)

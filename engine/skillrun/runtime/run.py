@@ -142,6 +142,8 @@ class EvaluationState:
     counted_calls: set[tuple[str, str]] = field(default_factory=set)  # address, fingerprint
     refusals: dict[str, ModelError] = field(default_factory=dict)  # keyed by model: the latest refusal
     responsive_models: set[str] = field(default_factory=set)  # the models that have replied
+    writers: dict[tuple[str, str], tuple[str, str]] = field(default_factory=dict)
+    """The address and the label of the step that wrote a file last, keyed by round and file."""
     reported: set[str] = field(default_factory=set)  # folders and texts already reported to the user
     estimate_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 

@@ -113,6 +113,8 @@ async def ask_questions(  # noqa: PLR0913 (options of one list of questions)
         enough=enough,
     )
     name = normalize_artifact_name(form) if form is not None else None
+    if name is not None:
+        frame.claim_file(address, name)
     request = QuestionRequest(frame, question_set, name, pause, where, fingerprint)
     is_skipped = (
         is_optional and not person.attended and not person.prepared.has_unused_answers(question_set.key, questions)

@@ -6,7 +6,8 @@ import asyncio
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, Final
@@ -14,16 +15,19 @@ from typing import Any, Final
 from skillrun.definitions.definitions import Step
 from skillrun.definitions.definitions import enclosing_items as items_within
 from skillrun.events import ItemEnded
-from skillrun.runtime.errors import StepFailed, Stopped
+from skillrun.repository.paths import PathRefused
+from skillrun.runtime.errors import FileConflict, StepFailed, Stopped
 from skillrun.runtime.estimate_updates import emit_items_estimate
-from skillrun.runtime.frame import Frame, StepResult
+from skillrun.runtime.frame import Frame, StepResult, file_conflict
 from skillrun.runtime.phase_record import Breakers, PhaseRecord, StepRecords, UsageTotals
 from skillrun.runtime.prompts.step_records import record_ids, renumber_records
 from skillrun.runtime.run import PhaseRun
 from skillrun.runtime.scope import names_bound_by, with_functions
+from skillrun.store.artifacts import normalize_artifact_name
 from skillrun.store.files import sha256_of
 from skillrun.store.frontmatter import plain_data
 from skillrun.store.outcome import NO_NEXT_STEP, NextStep, WaitingForUser
+from skillrun.templates.expressions import RenderError, Value
 from skillrun.templates.functions import slug
 from skillrun.templates.values import Absent
 from skillrun.types.schemas import quote_value
@@ -95,6 +99,7 @@ async def run_each(step: Step, frame: Frame) -> StepResult:
         phase.each_progress[address] = EachProgress(
             dict(record.step_records), len(answers), asked, before.usage + record.usage
         )
+    _check_distinct_files(step, frame, items)
     progress: EachProgress = phase.each_progress[address]
     least = frame.whole(step, "at_least", 1) if items else 0
     attempts = await _evaluate_items(step, frame, items, progress)
@@ -112,7 +117,6 @@ async def run_each(step: Step, frame: Frame) -> StepResult:
         pause = next((wait.pause_type for wait in waits if wait.pause_type == "exit"), waits[0].pause_type)
         raise WaitingForUser(reason, waits[0].next_step, pause)
     failed = {attempt.item.key: attempt for attempt in attempts if not attempt.done}
-    _check_distinct_files(step, frame, [*progress.done.values(), *failed.values()])
     name, bound_names = identifier(step.item), names_bound_by(step.steps)
     done = []
     for item in rows:
@@ -198,6 +202,8 @@ async def _evaluate_item(step: Step, frame: Frame, progress: EachProgress, item:
     try:
         for inner_step in step.steps:
             await inner.evaluate(inner_step)
+    except FileConflict:  # which of the items would win is not determined, so no item counts
+        raise
     except StepFailed as failure:
         return ItemAttempt(item, inner, failure.reason, failure.next_step)
     except Stopped as stopped:
@@ -207,17 +213,33 @@ async def _evaluate_item(step: Step, frame: Frame, progress: EachProgress, item:
     return ItemAttempt(item, inner)
 
 
-def _check_distinct_files(step: Step, frame: Frame, attempts: Iterable[ItemAttempt]) -> None:
-    """Raise StepFailed if two items write the same file: its content would depend on which item ends last."""
-    writers: dict[str, str] = {}
-    for attempt in attempts:
-        for path in attempt.inner.phase.record.artifacts:
-            first = writers.setdefault(path, attempt.item.id)
-            if first != attempt.item.id:
-                file = quote_value(plain_data(path))
-                reason = f"`{step.id or step.verb}`: {first} and {attempt.item.id} both write {file}"
-                way = NextStep.of("include the item's id in the name of the file")
-                raise StepFailed(reason, frame.at(step), way)
+def _check_distinct_files(step: Step, frame: Frame, items: Iterable[Item]) -> None:
+    """Raise FileConflict if two items write the same file, as far as the names are known before any step runs."""
+    name, address = identifier(step.item), frame.at(step)
+    results = {"member", "pass", *names_bound_by(step.steps)}
+    results |= {identifier(inner.item) for nested in step.steps for inner in nested.walk() if inner.verb == "each"}
+    for path in _certain_files(step.steps):
+        if any(template.mentions_any(*results) for template in path.templates()):
+            continue
+        writers: dict[str, str] = {}
+        for item in items:
+            with suppress(RenderError, PathRefused):  # the step reports it
+                file = normalize_artifact_name(path.text({**frame.names, name: item.value}))
+                first = writers.setdefault(file, item.id)
+                if first != item.id:
+                    label = step.id or step.verb
+                    raise file_conflict(f"{label} {first}", f"{label} {item.id}", file, address)
+
+
+def _certain_files(steps: Iterable[Step]) -> Iterator[Value]:
+    """Yield the names of the files that the steps write, up to the first step that may end the item."""
+    for step in steps:
+        if step.verb == "stop":
+            return
+        if step.when is None:
+            yield from filter(None, (step.artifact, step.values.get("form")))
+            if step.verb == "repeat":
+                yield from _certain_files(step.steps)
 
 
 def each_items(step: Step, frame: Frame) -> list[Item]:

@@ -107,6 +107,7 @@ async def write_artifact(frame: Frame, step: Step, path: str, text: str) -> str:
         path = normalize_artifact_name(path)
     except PathRefused as error:
         raise _write_error(frame, step, path, error.message) from None
+    frame.claim_file(frame.at(step), path)
     earlier_texts = (data["artifacts"].get(path) for data in phase.names["phases"].values())
     before = next((text for text in earlier_texts if text is not None), None)  # when this phase was opened
     if before not in (None, text):

@@ -1,0 +1,124 @@
+"""Steps in no order that write the same file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.conftest import Call, Make
+
+ROLE = "---\nname: host\ndescription: Writes.\nmodel: fast\n---\nYou write.\n"
+EACH = """---
+name: notes
+inputs:
+  titles(array): {type: string, default: [Café, Cafe, Tea], description: titles}
+phases:
+  files:
+---
+Notes.
+"""
+KNOWN = """---
+kind: phase
+steps:
+  - id: parts
+    each: "{{ inputs.titles }}"
+    as: title
+    steps:
+      - {id: one, agent: host, writes: "notes/{{ title | slug }}.md"}
+---
+## one
+Write on {{ title }}.
+"""
+LATE = """---
+kind: phase
+steps:
+  - id: parts
+    each: "{{ inputs.titles }}"
+    as: title
+    at_once: 1
+    steps:
+      - {id: name, agent: host, output: {name: string}}
+      - {id: one, write: "notes/{{ name.data.name }}.md"}
+---
+## name
+Name {{ title }}.
+
+## one
+On {{ title }}.
+"""
+SIDES = """---
+name: notes
+inputs:
+  title: string, the title
+parallel: true
+phases:
+  left:
+  right: {after: []}
+---
+Notes.
+"""
+SIDE = """---
+kind: phase
+steps:
+  - {id: note, write: "{{ inputs.title }}.md"}
+---
+## note
+From one side.
+"""
+SCRIPT = '- {address: "*/name/*", data: {name: same}}\n'
+
+
+def write_files(folder: Path, files: dict[str, str]) -> None:
+    for path, text in {"roles/host.md": ROLE, **files}.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text)
+
+
+@pytest.mark.finding("FX6")
+def test_items_whose_file_names_are_known_fail_before_any_call(project: Make, skillrun: Call) -> None:
+    folder = project()
+    write_files(folder, {"workflows/notes.md": EACH, "skills/notes/files.md": KNOWN})
+    done = skillrun("notes", "--name", "n", "--model", "scripted:default")
+    assert (done.code, "failed: files: `parts`: Café and Cafe both write `notes/cafe.md`" in done.out) == (1, True)
+    assert "0 calls" in done.out
+
+
+@pytest.mark.finding("FX6")
+def test_the_second_item_that_writes_a_file_fails_before_further_items(project: Make, skillrun: Call) -> None:
+    folder = project()
+    write_files(folder, {"workflows/notes.md": EACH, "skills/notes/files.md": LATE, "script.yaml": SCRIPT})
+    done = skillrun("notes", "--name", "n", "--script", "script.yaml")
+    assert (done.code, "failed: files: `parts`: Café and Cafe both write `notes/same.md`" in done.out) == (1, True)
+    assert "2 calls" in done.out
+    assert "edited manually" not in done.out
+    assert (folder / "runs" / "n" / "notes" / "same.md").read_text() == "On Café.\n"
+
+
+@pytest.mark.finding("FX6")
+def test_parallel_phases_that_write_the_same_file_fail(project: Make, skillrun: Call) -> None:
+    folder = project()
+    sides = {f"skills/notes/{name}.md": SIDE for name in ("left", "right")}
+    write_files(folder, {"workflows/notes.md": SIDES, **sides})
+    done = skillrun("notes", "tea", "--name", "n", "--model", "scripted:default")
+    assert (done.code, "`left/note` and `right/note` both write `tea.md`" in done.out) == (1, True), done
+
+
+@pytest.mark.finding("FX6")
+def test_the_suggested_answer_about_an_edited_file_is_accepted(project: Make, skillrun: Call) -> None:
+    folder = project()
+    write_files(folder, {"workflows/notes.md": EACH, "skills/notes/files.md": LATE.replace("name.data.name", "title")})
+    again = ("resume", "n", "--from-start", "--yes", "--script", "script.yaml")
+    (folder / "script.yaml").write_text(SCRIPT)
+    assert skillrun("notes", "--name", "n", "--titles", "Tea", "--script", "script.yaml").code == 0
+    note = folder / "runs" / "n" / "notes" / "Tea.md"
+    note.write_text("mine\n")
+    phase = folder / "skills" / "notes" / "files.md"
+    phase.write_text(phase.read_text().replace("On {{", "About {{"))
+    waiting = skillrun(*again)
+    assert waiting.code == 75
+    answer = waiting.out.partition("next: put `")[2].partition("`")[0]
+    assert answer == "files/parts~Tea/one/notes/Tea.md: keep mine"
+    (folder / "answers.yaml").write_text(answer.replace("keep mine", "take the new one"))
+    assert skillrun(*again, "--answers", "answers.yaml").code == 0
+    assert note.read_text() == "About Tea.\n"
