@@ -351,7 +351,7 @@ def parse_prepared_answers(node: Node, problems: Problems) -> dict[str, Prepared
     for name, (key, value) in entries_of(as_mapping(node, problems)).items():
         if isinstance(value, Sequence):
             items = tuple(_parse_answer(item, reader) for item in value.items)
-            answers[name] = PreparedEntry(key.span, PreparedAnswer(value.span, _written(value)), items)
+            answers[name] = PreparedEntry(key.span, PreparedAnswer(value.span, _answer_text(value)), items)
         else:
             answers[name] = PreparedEntry(key.span, _parse_answer(value, reader))
     return answers
@@ -364,14 +364,14 @@ def _parse_answer(node: Node, reader: Reader) -> PreparedAnswer:
         if not isinstance(part, Scalar):
             reader.report(part.span, "answer", "this is not a valid answer", "write a text, a list, or `{answer: …}`")
     null = answer.written if isinstance(answer, Scalar) and answer.value is None else ""
-    return PreparedAnswer(node.span, _written(answer), values.get("confidence"), null)
+    return PreparedAnswer(node.span, _answer_text(answer), values.get("confidence"), null)
 
 
-def _written(node: Node | None) -> Any:
+def _answer_text(node: Node | None) -> Any:
     """Return an answer or a list of answers as text, each as it is written in the file. A null is no answer."""
     match node:
         case Sequence():
-            return [_written(item) for item in node.items]
+            return [_answer_text(item) for item in node.items]
         case Scalar() if node.value is not None:
             return node.as_written
         case Mapping():  # an item of a list that is not one answer

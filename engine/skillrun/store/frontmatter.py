@@ -16,7 +16,7 @@ from frontmatter import Post, dumps
 from frontmatter.default_handlers import BaseHandler
 
 from skillrun.syntax.diagnostics import Problems, SkillrunError, render_problem, sanitize
-from skillrun.syntax.document import as_mapping, report_missing_end
+from skillrun.syntax.document import as_mapping, report_missing_end, report_missing_start
 from skillrun.syntax.reading import decode_source, read_source
 from skillrun.syntax.source import Mapping as Nodes
 from skillrun.syntax.source import Node, Sequence, Source, Span, to_plain
@@ -177,6 +177,8 @@ class RunFile:
     def _parse(cls, source: Source, problems: Problems) -> RunFile | None:
         handler = FrontmatterHandler(source, problems)
         if not handler.detect(source.text):
+            if report_missing_start(source, problems):
+                return None
             return cls(Nodes({}, Span(source, 0)), {}, source.text)
         try:
             front, body = handler.split(source.text)

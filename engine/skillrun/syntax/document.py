@@ -19,9 +19,12 @@ from skillrun.syntax.source import Document, Mapping, Node, Scalar, Section, Seq
 from skillrun.syntax.yaml import parse_yaml
 
 Read = TypeVar("Read")
-_OPENING: Final = re.compile(r"---[ \t]*(?:\n|\Z)")
-_CLOSING: Final = re.compile(r"^---[ \t]*(?:\n|\Z)", re.MULTILINE)
-_DAMAGED: Final = re.compile(r"^[ \t]*(--\S*|[–—]\S*)[ \t]*$", re.MULTILINE)  # a line probably meant as `---`
+_OPENING: Final = re.compile(r"---[^\S\n]*(?:\n|\Z)")
+_CLOSING: Final = re.compile(r"^---[^\S\n]*(?:\n|\Z)", re.MULTILINE)
+_MARK: Final = r"^[ \t\u00a0\ufeff]*+((?:--|[–—]).*|\.\.\.[ \t]*)"  # a line probably meant as `---`
+_DAMAGED: Final = re.compile(rf"{_MARK}$", re.MULTILINE)
+_LATE: Final = re.compile(rf"{_MARK}\n(?:[ \t]*+(?:#.*)?\n)*+[a-z][a-z_-]*+:(?:\s|\Z)", re.MULTILINE)
+_UNOPENED: Final = re.compile(r"(?:[ \t]*+(?:#.*)?\n)*+(?:kind|name|description):(?:\s|\Z)")
 _MARKED: Final = re.compile(r"^(?P<heading>\\?##)(?=[ \t\n]|\Z)", re.MULTILINE)
 _CONFLICT: Final = re.compile(r"^(?:<<<<<<<|>>>>>>>) ", re.MULTILINE)  # git's conflict markers
 _LOOSE: Final = re.compile(r"^description:[ \t]+([^\s\"'|>\[{&*!%@`#].*)$", re.MULTILINE)
@@ -114,7 +117,7 @@ def parse_frontmatter(source: Source, problems: Problems, *, foreign: bool = Fal
     """Return the frontmatter, and the offset of the body. In a `foreign` file, the description may contain `: `."""
     opening = _OPENING.match(source.text)
     if not opening:
-        return Mapping({}, Span(source, 0)), 0
+        return (None, len(source.text)) if report_missing_start(source, problems) else (Mapping({}, Span(source, 0)), 0)
     closing = _CLOSING.search(source.text, opening.end())
     if not closing:
         report_missing_end(source, problems)
@@ -135,12 +138,41 @@ def parse_frontmatter(source: Source, problems: Problems, *, foreign: bool = Fal
     return front, closing.end()
 
 
+def report_missing_start(source: Source, problems: Problems) -> bool:
+    """Report a frontmatter that does not start on the first line with `---`. Return whether there is one."""
+    text = source.text
+    closing = _CLOSING.search(text)
+    if closing is None:
+        return False
+    if _UNOPENED.match(text):
+        message = "the frontmatter has no line `---` before its first key"
+        problems.report(Span(source, 0), "frontmatter", message, "add a line `---` at the top of the file")
+        return True
+    late = _LATE.search(text)
+    if late is None or not _CLOSING.search(text, late.end()):
+        return False
+    line, mark = Span(source, late.start(1)).line, late[1].rstrip()
+    if text[: late.start()].strip():
+        start = len(text) - len(text.lstrip())
+        message = f"this text is above the frontmatter, which starts on line {line}"
+        hint = f"move it below the frontmatter, or write it as a YAML comment (`# …`) below the first `{mark[:3]}`"
+        problems.report(Span(source, start), "frontmatter", message, hint)
+    elif line > 1:
+        message = f"the file starts with an empty line, but its frontmatter starts on line {line}"
+        problems.report(Span(source, 0), "frontmatter", message, "start the file with `---` on line 1")
+    else:
+        span, hint = Span(source, late.start(1)), "write `---`, starting in the first column"
+        message = f"`{mark[:20]}` does not start the frontmatter" if mark != "---" else "blanks are before this `---`"
+        problems.report(span, "frontmatter", message, hint)
+    return True
+
+
 def report_missing_end(source: Source, problems: Problems) -> None:
     """Report a frontmatter without an end. If a line was probably meant as the end, report that line."""
     opening = _OPENING.match(source.text)
     if damaged := _DAMAGED.search(source.text, opening.end() if opening else 0):
         span, hint = Span(source, damaged.start(1)), "write `---`, starting in the first column"
-        problems.report(span, "frontmatter", f"`{damaged[1][:20]}` does not end the frontmatter", hint)
+        problems.report(span, "frontmatter", f"`{damaged[1].rstrip()[:20]}` does not end the frontmatter", hint)
     else:
         message = "the frontmatter that starts here is not closed"
         problems.report(Span(source, 0), "frontmatter", message, "add a line `---` after the last key")
