@@ -310,3 +310,61 @@ def test_questions_that_were_never_shown_have_no_time(scene: Scene, monkeypatch:
             scene.name = f"run-{len(keys)}"
             assert scene.call("brainstorm", TOPIC, "--name", scene.name, "--script", "replies.yaml").code == 0
         assert [("asked_at" in one) for one in scene.context()["qa_pairs"]] == shown
+
+
+@pytest.mark.row("B9")
+@pytest.mark.finding("FT13")
+@pytest.mark.parametrize(
+    ("topic", "heading"),
+    [
+        (TOPIC, f"# {TOPIC}\n"),
+        (
+            "Share tools\n\nEvery neighbour has a drill.",
+            "# Share tools\n\nShare tools\n\nEvery neighbour has a drill.\n",
+        ),
+        ("Neighbours share their tools. " * 20, "# Neighbours share their tools. "),
+    ],
+)
+def test_a_long_topic_has_a_short_heading(scene: Scene, topic: str, heading: str) -> None:
+    scene.run("brainstorm", topic, "--name", "tools", "--rounds", "1", questions="Yes")
+    text = scene.text("00-brainstorming.md")
+    assert text.startswith(heading)
+    assert len(text.splitlines()[0]) < 120
+    assert topic.strip() in text
+    assert scene.context()["topic"] == topic
+
+
+DRAFT = json.dumps({"questions": [question("Is this a draft?", 1)]})
+
+
+@pytest.mark.row("B4")
+@pytest.mark.finding("FT13")
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"<think>\nA draft: {DRAFT}\n</think>\n\n{ONE}",
+        f"<think>{DRAFT}</think>{ONE}",
+        f"Sure.\n<THINKING>\n```json\n{DRAFT}\n```\n</THINKING>\n```json\n{ONE}\n```",
+        f"The server ate the tag. {DRAFT}\n</think>\n{ONE}",
+        f"<think>one {DRAFT}</think>\n<think>two {DRAFT}</think>\n{ONE}",
+    ],
+)
+def test_what_a_model_thinks_is_not_asked(scene: Scene, text: str) -> None:
+    rules = [{"address": f"*/inquisitors/{UX}/*", "text": text}, STORY]
+    scene.brainstorm("--rounds", "1", "--agents", "1", rules=rules, questions="Yes")
+    assert [asked for _, _, asked, _ in scene.pairs()] == [PAYS]
+    assert "Is this a draft?" in scene.text(".run/transcript.ndjson")
+
+
+@pytest.mark.row("B4")
+@pytest.mark.finding("FT13")
+def test_thoughts_are_in_no_document_and_tags_in_a_document_stay(scene: Scene) -> None:
+    story = "Use `<think>`.\n\n```\n<think>\nlike this\n</think>\n```\n\nThe end."
+    told = {**STORY, "text": f"<think>\nNot this.\n</think>\n{story}"}
+    scene.brainstorm("--rounds", "1", rules=[told, *ASKING], questions="Yes")
+    text = scene.text("00-brainstorming.md")
+    assert story in text
+    assert "Not this." not in text
+    unclosed = {"address": f"*/inquisitors/{UX}/*", "text": f"<think>{DRAFT}"}
+    scene.brainstorm("--rounds", "1", "--agents", "1", name="cut", rules=[unclosed, *ASKING], questions="Yes")
+    assert scene.front("summaries/questioning.md")["flags"]["inquisitors"][0]["status"] == "empty"

@@ -293,7 +293,152 @@ def test_long_documents_fit_any_window(scene: Scene, monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize("seed", [1, 2, 3])
 @pytest.mark.row("B4", "B11")
 def test_a_run_completes_on_random_replies(scene: Scene, seed: int) -> None:
-    (scene.project / "answers.yaml").write_text("questions: Yes\nmore: keep grilling\nasked: Yes\n")
+    (scene.project / "answers.yaml").write_text(
+        "questions: Yes\nmore: keep grilling\nrequirements/asked: Yes\ndesign/asked: Yes\n"
+    )
     flags = ("--model", f"scripted:noise-{seed}", "--answers", "answers.yaml", "--unattended", "--rounds", "3")
     done = scene.call("feature", "A list", "--deep-brainstorm", *flags)
+    assert done.code == 0, done.out + done.err
+
+
+def answered(*replies: str) -> dict[str, object]:
+    """A record whose points are answered in this order; `kept` has a reason."""
+    answers = [
+        {"id": f"P-{number}", "done": done, "how": "It is wanted so." if done == "kept" else "Done."}
+        for number, done in enumerate(replies, 1)
+    ]
+    return {**RECORD, "answers": answers}
+
+
+def open_points(scene: Scene) -> str:
+    """The section `Open` of the summary."""
+    return scene.text("summary.md").partition("## Open")[2].partition("\n## ")[0]
+
+
+@pytest.mark.row("B11", "Q3")
+@pytest.mark.finding("FT12")
+def test_what_the_authors_claim_to_have_changed_is_checked_again(scene: Scene) -> None:
+    (scene.project / "src").mkdir()
+    lost = REQUIREMENTS.replace("- AC-2: given", "Given")
+    rules = [
+        {"address": "feature/requirements/mended/*", "text": lost.replace("FR-2:", "FR-3:"), "record": answered("changed")},
+        {"address": "feature/research/mended/*", "text": "# Research\n\n`src/gone.py`\n", "record": answered("changed")},
+        {"address": "feature/design/mended/*", "text": "# Design\n\nFR-1, AC-1 and AC-8, TBD.\n", "record": answered("changed")},
+        {"address": "feature/tasks/mended/*", "text": TASKS.replace("AC-2", "AC-3") + "\n`src/none.py`\n", "record": answered("changed")},
+        *happy_path(
+            requirements=lost,
+            research="# Research\n\n`src/lost.py`\n",
+            design=DESIGN + "\nThe rest is TBD.\n",
+            tasks=TASKS.replace("FR-1, FR-2, ", ""),
+        ),
+    ]  # fmt: skip
+    done = scene.feature("--repo", ".", "--unattended", rules=rules)
+    assert done.code == 0, done.out + done.err
+    found = open_points(scene)
+    for words in (
+        "FR-3 has no criterion",
+        "The research names `src/gone.py`, which is not there.",
+        "FR-3 is served by no named part of the design.",
+        "AC-8 is cited, and the requirements have no such id.",
+        'A decision is put off with "TBD"',
+        "FR-3 is in no task.",
+        "AC-3 is cited and stands in no document.",
+        "`src/none.py` is not there",
+    ):
+        assert words in found, words
+    assert "src/lost.py" not in found
+    assert "Nothing that anybody named" not in scene.text("summary.md")
+    assert "`summary.md` lists it as open" in done.out
+
+
+@pytest.mark.row("B11", "Q3")
+@pytest.mark.finding("FT12")
+def test_a_document_that_is_mended_leaves_nothing_open(scene: Scene) -> None:
+    rules = [
+        {"address": "feature/requirements/mended/*", "text": REQUIREMENTS, "record": answered("changed")},
+        {"address": "feature/tasks/mended/*", "text": TASKS, "record": answered("changed", "changed")},
+        *happy_path(requirements=REQUIREMENTS.replace("- AC-2: given", "Given"), tasks=TASKS.replace("AC-2", "AC-9")),
+    ]
+    done = scene.feature("--unattended", rules=rules)
+    assert done.code == 0, done.out + done.err
+    assert open_points(scene).strip() == "Nothing that anybody named."
+
+
+@pytest.mark.row("B11")
+@pytest.mark.finding("FT12", "FT7")
+def test_findings_that_have_no_room_or_no_author_are_open(scene: Scene) -> None:
+    words = ["lock", "index", "quota", "owner", "token", "cache", "queue", "label", "shelf", "ledger", "badge", "route"]
+    stops = [{"stop": f"The {word} has no {word} name.", "evidence": word} for word in words[:6]]
+    heavy = [
+        {"finding": f"The {word} is never {word}ed.", "evidence": word, "weight": "CRITICAL" if at == 5 else "MAJOR"}
+        for at, word in enumerate(words[6:])
+    ]
+    vague = "".join(f"\nThe {word} is TBD.\n" for word in words)
+    rules = [
+        {"address": "feature/tasks/mended/*", "fail": "overloaded"},
+        {"address": "feature/design/mended/*", "text": DESIGN, "record": answered(*["changed"] * 12)},
+        {"address": "feature/design/attack/simplicity-reviewer/*", "data": {"findings": heavy}},
+        {"address": "feature/tasks/walk/*", "data": {"stops": stops}},
+        *happy_path(design=DESIGN + vague, tasks=TASKS + vague),
+    ]
+    done = scene.feature("--unattended", rules=rules)
+    assert done.code == 0, done.out + done.err
+    (points,) = scene.prompts("feature/design/mended/*")
+    assert "The route is never routeed." in points, "CRITICAL comes before what rules find"
+    found = open_points(scene)
+    assert all(one["finding"] in found for one in heavy[:5]), "12 points have no room for them"
+    assert all(one["stop"] in found for one in stops)
+    assert found.count('"TBD"') == 12
+
+
+@pytest.mark.row("B11")
+@pytest.mark.finding("FT13")
+def test_the_answers_of_a_brainstorm_are_in_the_summary_and_their_numbers_are_checked(scene: Scene) -> None:
+    scene.brainstorm(
+        questions=[
+            {"answer": "The borrower, up to 40 euros", "confidence": "guess"},
+            "A list",
+            "",
+            "Tools\nand ladders",
+        ],
+        more="summarise",
+    )
+    requirements = REQUIREMENTS + "\n## Open questions\n\n- How long? (B-1) Assumed: a day.\n"
+    mended = requirements + "\n- AC-3: given damage, then the borrower pays 40 euros\n"
+    rules = [
+        {"address": "feature/requirements/mended/*", "text": mended, "record": answered("changed")},
+        *happy_path(requirements=requirements, tasks=TASKS + "\nAC-3\n"),
+    ]
+    done = scene.feature("--from-brainstorm", "tools", "--unattended", rules=rules)
+    assert done.code == 0, done.out + done.err
+    assert "The person said 40 euros, and the requirements do not." in scene.prompts("feature/requirements/mended/*")[0]
+    decided = scene.text("summary.md").partition("## Decided")[2].partition("## Open")[0]
+    assert f"- By the person: {PAYS} The borrower, up to 40 euros (guess)\n" in decided
+    assert "Tools and ladders\n" in decided
+    assert f"{PAYS} The borrower, up to 40 euros (guess)" in scene.text("01-brainstorming.md")
+    scene.feature(
+        "--from-brainstorm", "tools", "--unattended", rules=happy_path(requirements=requirements), name="lost"
+    )
+    assert "The person said 40 euros, and the requirements do not." in open_points(scene)
+
+
+@pytest.mark.row("B11")
+@pytest.mark.finding("FT13")
+def test_a_deep_brainstorm_of_a_feature_starts_another_feature(scene: Scene) -> None:
+    flags = ("--deep-brainstorm", "--rounds", "1")
+    done = scene.feature(*flags, rules=happy_path(), questions=["Members pay", "summarise now"])
+    assert done.code == 0, done.out + done.err
+    requirements = REQUIREMENTS + "\n- How long? (B-1)\n"
+    done = scene.feature(
+        "--from-brainstorm", "feature", "--unattended", rules=happy_path(requirements=requirements), name="second"
+    )
+    assert done.code == 0, done.out + done.err
+    assert "Members pay" in scene.prompts("feature/requirements/draft/*")[0]
+    assert "`feature/01-brainstorming.md`" in scene.text("01-brainstorming.md")
+    done = scene.feature("--from-brainstorm", "second", "--unattended", rules=happy_path(), name="third")
+    assert (done.code, f"`second` {UNFINISHED}" in done.out, "--prefix" in done.out) == (1, True, False)
+    scene.run("brainstorm", "Tools", "--name", "seven", "--prefix", "07", "--rounds", "1", questions="Yes")
+    done = scene.feature(
+        "--from-brainstorm", "seven", "--unattended", rules=happy_path(requirements=requirements), name="fourth"
+    )
     assert done.code == 0, done.out + done.err

@@ -263,7 +263,24 @@ async def call_model(phase: PhaseRun, address: str, member: str, request: Reques
         phase.count(reply.usage, reply.price, goes_on=request.continues_conversation)
     used = (reply.seconds, reply.usage.to_dict(), reply.price)
     run.emit(CallEnded(address, phase.name, member, reply.model, result.is_replayed, *used, reply.text, reply.stop))
-    return reply
+    return replace(reply, text=remove_thoughts(reply.text))
+
+
+_FENCED: Final = r"^(?P<fence>`{3,8}|~{3,8}).*?^(?P=fence)"
+_FLAGS: Final = re.DOTALL | re.IGNORECASE | re.MULTILINE
+_THOUGHTS: Final = re.compile(rf"{_FENCED}|^[ \t]*(?:<(?P<tag>think(?:ing)?)>.*?(?:</(?P=tag)>\s*|\Z))+", _FLAGS)
+_END_OF_THOUGHTS: Final = re.compile(rf"{_FENCED}|^[ \t]*</think(?:ing)?>[ \t]*$\s*", _FLAGS)
+
+
+def remove_thoughts(text: str) -> str:
+    """Return a reply without the thoughts that some models write before it, in `<think>` or `<thinking>`.
+
+    A closing tag alone on its line ends thoughts whose opening tag the model's server has removed. Tags inside lines
+    and code fences are part of the reply.
+    """
+    text = _THOUGHTS.sub(lambda match: match[0] if match["fence"] else "", text)
+    ends = [match.end() for match in _END_OF_THOUGHTS.finditer(text) if not match["fence"]]
+    return text[ends[-1] :] if ends else text
 
 
 @dataclass(frozen=True)
