@@ -320,18 +320,24 @@ def open_points(scene: Scene) -> str:
 def test_what_the_authors_claim_to_have_changed_is_checked_again(scene: Scene) -> None:
     (scene.project / "src").mkdir()
     lost = REQUIREMENTS.replace("- AC-2: given", "Given")
+    mended = {
+        "requirements": lost.replace("FR-2:", "FR-3:"),
+        "research": "# Research\n\n`src/gone.py`\n",
+        "design": "# Design\n\nFR-1, AC-1 and AC-8, TBD.\n",
+        "tasks": TASKS.replace("AC-2", "AC-3") + "\n`src/none.py`\n",
+    }
     rules = [
-        {"address": "feature/requirements/mended/*", "text": lost.replace("FR-2:", "FR-3:"), "record": answered("changed")},
-        {"address": "feature/research/mended/*", "text": "# Research\n\n`src/gone.py`\n", "record": answered("changed")},
-        {"address": "feature/design/mended/*", "text": "# Design\n\nFR-1, AC-1 and AC-8, TBD.\n", "record": answered("changed")},
-        {"address": "feature/tasks/mended/*", "text": TASKS.replace("AC-2", "AC-3") + "\n`src/none.py`\n", "record": answered("changed")},
+        *(
+            {"address": f"feature/{phase}/mended/*", "text": text, "record": answered("changed")}
+            for phase, text in mended.items()
+        ),
         *happy_path(
             requirements=lost,
             research="# Research\n\n`src/lost.py`\n",
             design=DESIGN + "\nThe rest is TBD.\n",
             tasks=TASKS.replace("FR-1, FR-2, ", ""),
         ),
-    ]  # fmt: skip
+    ]
     done = scene.feature("--repo", ".", "--unattended", rules=rules)
     assert done.code == 0, done.out + done.err
     found = open_points(scene)
@@ -374,7 +380,7 @@ def test_findings_that_have_no_room_or_no_author_are_open(scene: Scene) -> None:
         for at, word in enumerate(words[6:])
     ]
     vague = "".join(f"\nThe {word} is TBD.\n" for word in words)
-    rules = [
+    rules: list[Rule] = [
         {"address": "feature/tasks/mended/*", "fail": "overloaded"},
         {"address": "feature/design/mended/*", "text": DESIGN, "record": answered(*["changed"] * 12)},
         {"address": "feature/design/attack/simplicity-reviewer/*", "data": {"findings": heavy}},
