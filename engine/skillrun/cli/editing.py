@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import os
 import shlex
 import shutil
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from skillrun.syntax.diagnostics import SkillrunError
+from skillrun.syntax.reading import open_file
 
 DEFAULT_EDITORS: Final = ("sensible-editor", "nano", "vim", "vi")
 EDITOR_HINT: Final = "set `EDITOR`, as in `export EDITOR=nano`"
@@ -21,7 +23,7 @@ async def edit_file(path: Path) -> bool:
     The editor is the command in `$VISUAL` or `$EDITOR`, or the first default editor that is installed. Raises
     SkillrunError if there is none, or if it fails.
     """
-    before = _content(path)
+    before = _digest(path)
     if setting := os.environ.get("VISUAL") or os.environ.get("EDITOR"):
         try:
             command = shlex.split(setting)
@@ -43,11 +45,12 @@ async def edit_file(path: Path) -> bool:
         raise
     if code:
         raise SkillrunError(f"`{command[0]}` ended with exit code {code}", EDITOR_HINT)
-    return _content(path) != before
+    return _digest(path) != before
 
 
-def _content(path: Path) -> bytes | None:
+def _digest(path: Path) -> bytes | None:
     try:
-        return path.read_bytes()
+        with open_file(path) as file:
+            return hashlib.file_digest(file, "sha256").digest()
     except OSError:
         return None

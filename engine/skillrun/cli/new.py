@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from shlex import quote
 from typing import Final
@@ -16,7 +15,7 @@ from skillrun.cli.options import as_json, current_project, relative_to_cwd
 from skillrun.cli.output import Output
 from skillrun.cli.registry import RESERVED_NAMES
 from skillrun.library.roots import enclosing_project, package_library, search_path
-from skillrun.repository.confined_folder import ConfinedFolder
+from skillrun.repository.user_files import create_files
 from skillrun.syntax.diagnostics import UsageError
 
 EXAMPLE: Final = "hello.md"
@@ -40,7 +39,6 @@ def init(folder: Path, out: Output) -> int:
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"{folder} is not a folder", "name a folder, or leave it out to use the current one")
     outer_project = enclosing_project(Path(os.path.abspath(folder)).parent)  # noqa: PTH100 (does not resolve links)
-    folder.mkdir(parents=True, exist_ok=True)
     files = load_starter("project", {})
     example = not any(path.name != EXAMPLE for path in (folder / "workflows").glob("*.md"))
     if not example:
@@ -50,7 +48,7 @@ def init(folder: Path, out: Output) -> int:
     top = next((parent for parent in above if os.path.lexists(parent / ".git")), None)  # the root of the repository
     if top is not None:
         del files[HOOK]
-    written = write_missing_files(folder, files)
+    written = create_files(folder, files, current_project())
     untouched = [name for name in files if name not in written]
     out.lines(f"created     {folder / name}" for name in written)
     out.lines(f"kept        {folder / name}" for name in untouched)
@@ -90,7 +88,7 @@ def new(kind: str, name: str, out: Output) -> int:
                 copy = f"`skillrun eject {path}` makes a copy for you to edit"
                 hint = "choose another name" if root.name == "user" else copy
                 raise UsageError(f"the {kind} `{name}` already exists: {root.label}{path}", hint)
-    write_missing_files(project, files)
+    create_files(project, files, project)
     out.lines(f"created  {relative_to_cwd(project / path)}" for path in files)
     area, _, own_name = name.rpartition("/")
     use = {
@@ -141,28 +139,3 @@ def load_starter(kind: str, names: Mapping[str, str]) -> dict[str, str]:
 def has_file(project: Path, name: str) -> bool:
     """Whether a file of this name exists in a project; a broken link counts as a file."""
     return os.path.lexists(project / name)
-
-
-def write_missing_files(project: Path, files: Mapping[str, str]) -> list[str]:
-    """Write the files that do not exist, with their folders, and return the names of the written files.
-
-    Raises PathRefused if a parent folder is a link to outside the project, and OSError if a file cannot be written.
-    """
-    written = []
-    with ConfinedFolder(project, links=True) as tree:
-        for name, text in files.items():
-            if folder := os.path.dirname(name):  # noqa: PTH120 (a name relative to the project, not a path)
-                tree.make_folder(folder)
-            try:
-                descriptor = tree.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666, follow=False)
-            except (FileExistsError, IsADirectoryError):
-                continue
-            try:
-                with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as file:
-                    file.write(text)
-            except OSError:
-                with suppress(OSError):
-                    tree.remove(name)
-                raise
-            written.append(name)
-    return written

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import errno
 import os
+import secrets
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
@@ -23,6 +24,8 @@ from skillrun.types.schemas import quote_value
 LONGEST: Final = 4096  # characters of a path
 MAX_LINKS: Final = 40
 PRIVATE_MODE: Final = 0o700
+FILE_MODE: Final = 0o666  # of a new file, before the umask is applied
+FOLDER_MODE: Final = 0o777
 _FOLDER_FLAGS: Final = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ_FOLDER_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE_FLAGS: Final = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -217,6 +220,81 @@ class ConfinedFolder:
             else:
                 os.unlink(leaf, dir_fd=folder)
 
+    def write(
+        self,
+        name: str,
+        content: bytes,
+        *,
+        mode: int = FILE_MODE,
+        folder_mode: int = FOLDER_MODE,
+        is_exact: bool = False,
+        precondition: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Replace or create a regular file with its parent folders. The content has reached the disk when this method
+        returns. `precondition` is called just before the change; if it raises, the file stays unchanged. With
+        `is_exact`, the umask has no influence on the mode of the file.
+
+        Raises PathRefused if the name is a link or a special file, and IsADirectoryError if it is a folder.
+        """
+        with self._temporary_file(name, content, mode, folder_mode, is_exact=is_exact) as (parent, temporary, leaf):
+            precondition()
+            with suppress(FileNotFoundError):
+                status = os.stat(leaf, dir_fd=parent, follow_symlinks=False)
+                if stat.S_ISDIR(status.st_mode):
+                    raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), name)
+                if not stat.S_ISREG(status.st_mode):
+                    raise PathRefused(f"{quote_value(name)} is not a regular file", REGULAR_FILE_HINT)
+            os.rename(temporary, leaf, src_dir_fd=parent, dst_dir_fd=parent)
+            os.fsync(parent)
+
+    def create(
+        self,
+        name: str,
+        content: bytes,
+        *,
+        mode: int = FILE_MODE,
+        folder_mode: int = FOLDER_MODE,
+        is_exact: bool = False,
+    ) -> bool:
+        """Write a file with its parent folders unless its name is taken. Return whether it was written."""
+        with self._temporary_file(name, content, mode, folder_mode, is_exact=is_exact) as (parent, temporary, leaf):
+            try:
+                os.link(temporary, leaf, src_dir_fd=parent, dst_dir_fd=parent, follow_symlinks=False)
+            except FileExistsError:
+                return False
+            except OSError:  # a file system without hard links
+                with suppress(FileNotFoundError):
+                    os.stat(leaf, dir_fd=parent, follow_symlinks=False)
+                    return False
+                os.rename(temporary, leaf, src_dir_fd=parent, dst_dir_fd=parent)
+        return True
+
+    @contextmanager
+    def _temporary_file(
+        self, name: str, content: bytes, mode: int, folder_mode: int, *, is_exact: bool
+    ) -> Iterator[tuple[int, str, str]]:
+        """Write the content to a temporary file next to `name`, and remove the file at the end.
+
+        Yields the descriptor of the file's folder, the temporary name, and the final name in this folder.
+        """
+        with self.open_parent(name, create=True, mode=folder_mode) as (parent, leaf):
+            temporary = f".{leaf[:50]}.{secrets.token_hex(4)}.tmp"  # a name of 255 bytes has room for the ending
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+            descriptor = os.open(temporary, flags, mode, dir_fd=parent)
+            try:
+                with os.fdopen(descriptor, "wb") as file:
+                    if is_exact:
+                        with suppress(PermissionError):  # network file systems without modes
+                            os.fchmod(descriptor, mode)
+                    file.write(content)
+                    file.flush()
+                    os.fsync(file.fileno())
+                self.check()
+                yield parent, temporary, leaf
+            finally:
+                with suppress(OSError):
+                    os.unlink(temporary, dir_fd=parent)
+
     def make_private(self, name: str = ".") -> None:
         """Allow only the owner of a folder to access it."""
         with self._subfolder(name) as descriptor:
@@ -237,7 +315,7 @@ class ConfinedFolder:
         parent folders are created as `make_folder` does."""
         if name.startswith("/"):
             raise PathRefused.outside(name, "It is absolute; make it relative to the folder.")
-        folder, _, leaf = _check_name(name).rpartition("/")
+        folder, _, leaf = check_name(name).rpartition("/")
         if leaf in ("", ".", ".."):
             raise PathRefused(f"{quote_value(name)} is not a file name")
         if create and folder:
@@ -257,7 +335,7 @@ class ConfinedFolder:
     def make_folder(self, name: str, mode: int | None = None) -> None:
         """Create a folder and its missing parents, with exactly `mode` or, without it, as the umask allows."""
         done = ""
-        for part in _check_name(name).split("/"):
+        for part in check_name(name).split("/"):
             done = f"{done}/{part}" if done else part
             if part in ("", ".", "..") or self.is_folder(done):
                 continue
@@ -313,7 +391,7 @@ class ConfinedFolder:
         confined folder itself). With `links`, the last part is not a link. Without `links`, it may be a link, so the
         caller must check this when opening the file. `real_parts` receives the parts of the real name."""
         real_parts = [] if real_parts is None else real_parts
-        todo = _check_name(name).split("/")[::-1]
+        todo = check_name(name).split("/")[::-1]
         if name.startswith("/"):
             raise PathRefused.outside(name, "It is absolute; make it relative to the folder.")
         descriptors = [self._root]
@@ -391,7 +469,7 @@ def _kind(entry: os.DirEntry[str]) -> EntryKind:
     return "file" if entry.is_file(follow_symlinks=False) else "other"
 
 
-def _check_name(name: str) -> str:
+def check_name(name: str) -> str:
     """Return the name unchanged. Raises PathRefused if no path can have this name."""
     if "\0" in name:
         raise PathRefused(f"the path {quote_value(name)} contains a NUL character")

@@ -56,6 +56,15 @@ def variant_names(path: str) -> Iterator[str]:
         yield f"{stem}.{new}.{suffix}" if dot and "/" not in suffix else f"{path}.{new}"
 
 
+def is_plain_path(name: Any) -> bool:
+    """Whether a recorded name is a canonical path in a folder, and no part of it is a folder of version control."""
+    try:
+        is_canonical = isinstance(name, str) and name.isprintable() and normalize_path(name) == name
+    except PathRefused:
+        return False
+    return is_canonical and not any(part.casefold() in FORBIDDEN_NAMES for part in name.split("/"))
+
+
 def is_artifact_name(name: Any) -> bool:
     """Whether a recorded name is a canonical artifact name."""
     try:

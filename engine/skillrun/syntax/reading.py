@@ -6,8 +6,9 @@ import errno
 import os
 import stat
 from collections.abc import Sequence
+from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Final
 
 from skillrun.syntax.diagnostics import Problem, Problems
 from skillrun.syntax.source import MAX_BYTES, Source, normalize_newlines
@@ -31,7 +32,7 @@ def is_outside(path: Path, boundary: Path | None) -> bool:
     return boundary is not None and not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(boundary))
 
 
-def open_file(path: Path, boundary: Path | None = None) -> BinaryIO:
+def open_file(path: Path, boundary: Path | None = None) -> BufferedReader:
     """Open a regular file. A pipe does not block the call.
 
     If `boundary` is given, the file must be in that folder after links are resolved. A link that is created while the

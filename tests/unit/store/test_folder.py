@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from skillrun.repository.confined_folder import ConfinedFolder
 from skillrun.store.artifacts import normalize_artifact_name
 from skillrun.store.local.local_run import LocalRun
 from skillrun.store.local.local_store import LocalStore
@@ -48,7 +49,7 @@ def test_a_full_disk_leaves_no_runs_folder_without_its_gitignore(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr(Path, "write_text", fail)
+        patched.setattr(ConfinedFolder, "create", fail)
         with pytest.raises(OSError, match="No space"):
             LocalStore(tmp_path / "runs").reserve_name("Ada")
     assert not (tmp_path / "runs").exists()

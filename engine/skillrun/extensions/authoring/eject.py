@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-import secrets
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from difflib import unified_diff
 from pathlib import Path, PurePosixPath
@@ -22,12 +20,13 @@ import click
 
 from skillrun.cli import completion
 from skillrun.cli.formatting import count_noun
-from skillrun.cli.new import has_file, write_missing_files
+from skillrun.cli.new import has_file
 from skillrun.cli.options import as_json, current_project, relative_to_cwd, relative_to_project
 from skillrun.cli.output import Output
 from skillrun.library.roots import package_library, shipped_files
 from skillrun.repository.confined_folder import ConfinedFolder
 from skillrun.repository.git import LOCAL, Git, GitFailed
+from skillrun.repository.user_files import create_files
 from skillrun.syntax.diagnostics import SkillrunError, Suggestion, UsageError, allowed_hint, did_you_mean
 from skillrun.syntax.document import find_conflict_marks
 from skillrun.syntax.source import MAX_PROSE
@@ -78,7 +77,7 @@ def eject_command(path: str, out: Output) -> int:
         hint = "your file overrides the shipped file; `skillrun outdated --diff` shows the differences"
         raise UsageError(f"{target} already exists", hint)
     text, original = _read_shipped_file(name), f"{ORIGINALS}/{name}"
-    created = write_missing_files(project, {name: text, original: text})
+    created = create_files(project, {name: text, original: text}, project)
     if original not in created:  # the project had the file before
         with ConfinedFolder(project, links=True) as tree:
             _replace(tree, original, text)
@@ -281,15 +280,4 @@ def _replace(tree: ConfinedFolder, path: str, text: str) -> None:
     """Replace the content of a file atomically, and keep its mode."""
     with tree.open_path(path) as opened:
         name, mode = opened.name, os.fstat(opened.descriptor).st_mode & 0o777
-    with tree.open_parent(name) as (folder, leaf):
-        temporary = f".{leaf}.{secrets.token_hex(4)}"
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode, dir_fd=folder)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                os.fchmod(descriptor, mode)
-                file.write(text.encode("utf-8", "surrogateescape"))
-            os.rename(temporary, leaf, src_dir_fd=folder, dst_dir_fd=folder)
-        except BaseException:
-            with suppress(OSError):
-                os.unlink(temporary, dir_fd=folder)
-            raise
+    tree.write(name, text.encode("utf-8", "surrogateescape"), mode=mode, is_exact=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json as encoding
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -11,9 +10,11 @@ import click
 
 from skillrun.cli.formatting import format_columns
 from skillrun.cli.loading import exit_on_errors, open_library, problems_for_display
-from skillrun.cli.new import load_starter, write_missing_files
-from skillrun.cli.options import as_json
+from skillrun.cli.new import load_starter
+from skillrun.cli.options import as_json, current_project
 from skillrun.cli.output import Output
+from skillrun.repository.paths import PathRefused
+from skillrun.repository.user_files import create_files, open_named
 from skillrun.syntax.diagnostics import UsageError, allowed_hint, did_you_mean, suggest
 
 if TYPE_CHECKING:
@@ -43,12 +44,18 @@ def skill(part: str, folder: Path | None, out: Output) -> int:
             raise UsageError("`--to` writes the whole skill", f"remove `{part}`")
         for name, text in files.items():
             path = folder / name
-            if os.path.lexists(path) and (not path.is_file() or path.read_bytes() != text.encode("utf-8")):
+            with open_named(path, current_project()) as (place, below):
+                try:
+                    is_same = place.read(below, len(text.encode("utf-8")), follow=False) == text.encode("utf-8")
+                except (FileNotFoundError, NotADirectoryError):
+                    continue
+                except (OSError, PathRefused):
+                    is_same = False
+            if not is_same:
                 reason = "the file was edited, or written by another version"
                 hint = f"{reason}: move {folder / NAME}, then run this command again"
                 raise UsageError(f"{path} already exists with different content", hint)
-        folder.mkdir(parents=True, exist_ok=True)
-        written = write_missing_files(folder, files)
+        written = create_files(folder, files, current_project())
         out.line(f"wrote {folder / NAME}" if written else f"{folder / NAME} already exists and is up to date")
         out.data({"name": NAME, "folder": str(folder / NAME), "made": written})
         return 0

@@ -17,7 +17,8 @@ from skillrun.extensions.lsp.references import declaration_ranges, find_referenc
 from skillrun.extensions.lsp.slots import slot_at
 from skillrun.extensions.lsp.symbol_index import SymbolIndex
 from skillrun.library.symbols import Symbol, SymbolReference
-from skillrun.syntax.diagnostics import SkillrunError
+from skillrun.syntax.diagnostics import Problems, SkillrunError
+from skillrun.syntax.reading import read_source
 from skillrun.syntax.source import Mapping, Scalar
 from skillrun.types.types import identifier
 
@@ -104,7 +105,11 @@ def rename(index: SymbolIndex, path: Path, relative: str, text: str, offset: int
     edits: dict[Path, dict[tuple[int, int], str]] = {}
     for place in find_references(index, symbol):
         file = index.files.get(place.path)
-        content = file.source.text if file is not None else place.path.read_text(encoding="utf-8")
+        boundary = index.library.project if place.path.is_relative_to(index.library.project) else None
+        source = file.source if file is not None else read_source(place.path, "", Problems(), boundary=boundary)
+        if source is None:
+            raise RenameRefused(f"{place.path} cannot be read", "save it as a text file in the project")
+        content = source.text
         # in expressions, but not in quotes, `-` becomes `_`
         inside = file is not None and any(scope.start <= place.start < scope.end for scope in file.scopes)
         is_expression = inside and content[place.start - 1 : place.start] not in ("'", '"')

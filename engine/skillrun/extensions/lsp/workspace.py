@@ -19,6 +19,7 @@ from skillrun.library.library import Library, Stamp
 from skillrun.library.roots import enclosing_project, is_in_library, search_path
 from skillrun.library.symbols import SymbolTable
 from skillrun.syntax.diagnostics import Problem, Problems
+from skillrun.syntax.reading import read_source
 from skillrun.syntax.source import normalize_newlines
 
 
@@ -153,10 +154,9 @@ class Workspace:
         """Return the current text of a file, with `\\n` line ends; None if it cannot be read."""
         if path in self.unsaved:
             return self.unsaved[path]
-        try:
-            return normalize_newlines(path.read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError):
-            return None
+        boundary = next((root.boundary for root in self.library.roots if path.is_relative_to(root.path)), None)
+        source = read_source(path, "", Problems(), boundary=boundary)
+        return source.text if source is not None else None
 
     def relative(self, path: Path) -> str:
         """Return the path of a file below its root, such as `skills/plan/research.md`; empty if no root contains it."""

@@ -24,10 +24,10 @@ from skillrun.extensions.testing.compare import compare, parse_compare_options
 from skillrun.extensions.testing.recording import create_case
 from skillrun.extensions.testing.suite import SUITES, CaseResult, format_result, render_junit, run_cases
 from skillrun.library.library import Library
+from skillrun.repository.user_files import OutputFile
 from skillrun.syntax.diagnostics import Problem, UsageError, render_problem, suggest
 
 INVALID_CASE: Final = 2
-HEAD_BYTES: Final = 200  # enough to recognize a report
 NO_CASES_HINT: Final = (
     f"write {CASES_FOLDER}/<workflow>/<case>.md, starting with `---`, `inputs: {{…}}`, `expect: {{…}}`, `---`; "
     "or create a case from a run with `skillrun test --record RUN`"
@@ -102,10 +102,8 @@ def _complete_cases(context: click.Context, _parameter: click.Parameter, incompl
 @options.as_json
 def test(workflow: str, names: tuple[str, ...], **chosen: Any) -> int:
     out, report = chosen["out"], chosen["report"]
-    if report is not None and not report.parent.is_dir():
-        raise UsageError(f"the folder of the report is missing: {report.parent}", "create it first")
-    if report is not None and report.exists() and SUITES.encode() not in report.read_bytes()[:HEAD_BYTES]:
-        raise UsageError(f"{report} exists and is not a test report", "choose another name, or move the file")
+    if report is not None:
+        report = OutputFile.open(report, current_project(), SUITES.encode(), "test report")
     recorded, name = chosen["recorded"], chosen["name"]
     if name and not recorded:
         raise UsageError("`--as` requires `--record`", "add `--record RUN`, or remove `--as`")
@@ -128,7 +126,7 @@ def test(workflow: str, names: tuple[str, ...], **chosen: Any) -> int:
         out.lines(format_result(result, prompts=chosen["prompts"]))
     seconds = time.monotonic() - started
     if report is not None:
-        report.write_bytes(render_junit(results, seconds))
+        report.write(render_junit(results, seconds))
     counts: Counter[str] = Counter(result.status for result in results)
     words = {"holds": "passed", "misses": "failed", "broken": "invalid", "not-run": "not run"}
     summary = ", ".join(f"{counts[status]} {word}" for status, word in words.items() if counts[status])

@@ -9,12 +9,12 @@ import asyncio
 import json
 import math
 import os
-import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
@@ -56,7 +56,9 @@ from skillrun.library.roots import FOLDERS, Root, search_path, shipped_files
 from skillrun.library.settings import WORDS, load_budget
 from skillrun.models.messages import Gateway
 from skillrun.questions.responder import has_terminal
+from skillrun.repository.confined_folder import NO_LINKS_HINT, ConfinedFolder
 from skillrun.repository.git import READ_TIMEOUT, CommitRefused, CommitWriter, Git, GitFailed
+from skillrun.repository.paths import PathRefused
 from skillrun.runtime.errors import BudgetExhausted
 from skillrun.runtime.phase_record import UsageTotals
 from skillrun.runtime.run_budget import RunBudget
@@ -66,6 +68,7 @@ from skillrun.store.local.local_run import LocalRun
 from skillrun.store.local.local_store import LocalStore
 from skillrun.store.memory import MemoryJournal
 from skillrun.syntax.diagnostics import Problems, UsageError
+from skillrun.syntax.source import MAX_PROSE
 
 COMPARISONS_FOLDER: Final = ".compared"
 MODEL_VARIABLE: Final = "SKILLRUN_MODEL"  # read for comparisons only, since `--model` requires `--compare`
@@ -121,6 +124,8 @@ def parse_compare_options(workflow: str, chosen: Mapping[str, Any]) -> CompareOp
 
 def compare(options: CompareOptions, library: Library, files: Sequence[CaseFile], out: Output) -> int:
     """Print the price, ask for confirmation, run the comparison and print the results. Returns the exit code."""
+    if (comparisons := options.runs / COMPARISONS_FOLDER).is_symlink():
+        raise PathRefused(f"{comparisons} is a symbolic link", NO_LINKS_HINT)
     script = load_script(options.script, out)
     loaded = load(options.workflow, out, library)
     judge = load(options.judge, out, library).program if options.judge else None
@@ -186,7 +191,7 @@ class _ComparisonRun:
                 except KeyboardInterrupt:
                     out.note("completed calls are saved: run the same command to resume without repeating them")
                     raise
-            files = _save_comparison(folder.path, comparison)
+            files = _save_comparison(folder, comparison)
         out.lines(table_lines(comparison))
         out.line(f"saved in {relative_to_cwd(files[0])}")
         out.data({**comparison.data(), "files": [str(file) for file in files]})
@@ -336,14 +341,14 @@ def _check_budget(expected: UsageTotals, limits: Mapping[str, float]) -> None:
             raise UsageError(message, f"`--budget {name}={needed}` raises it; fewer `--samples` need less")
 
 
-def _save_comparison(folder: Path, comparison: Comparison) -> tuple[Path, Path]:
+def _save_comparison(folder: LocalRun, comparison: Comparison) -> tuple[Path, Path]:
     """Write the comparison as markdown and as JSON, named by the next free number. Return both paths."""
-    number = next(n for n in range(1, 10**6) if not any((folder / f"{n}{end}").exists() for end in (".md", ".json")))
-    files = folder / f"{number}.md", folder / f"{number}.json"
+    files = folder.files()
+    number = next(n for n in count(1) if not any(files.is_taken(f"{n}{end}") for end in (".md", ".json")))
     texts = render_markdown(comparison), json.dumps(comparison.data(), indent=2, ensure_ascii=False) + "\n"
-    for file, text in zip(files, texts, strict=True):
-        file.write_text(text, encoding="utf-8", errors="replace")
-    return files
+    for ending, text in zip((".md", ".json"), texts, strict=True):
+        files.write(f"{number}{ending}", text)
+    return folder.path / f"{number}.md", folder.path / f"{number}.json"
 
 
 # the other version
@@ -378,10 +383,9 @@ def _copy_without_overrides(library: Library, target: Path) -> None:
     own = library.project_files(".")
     if not shipped.intersection(own):
         raise UsageError("no file of this project overrides a shipped one", VERSION_HINT)
-    for name in own:
-        if name not in shipped:
-            (target / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(library.project / name, target / name)
+    with ConfinedFolder(library.project, links=True) as source, ConfinedFolder(target) as copy:
+        for name in set(own) - shipped:
+            copy.create(name, source.read(name, MAX_PROSE))
 
 
 def _extract_revision(revision: str, project: Path, target: Path) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -21,7 +22,9 @@ from skillrun.extensions.testing.cases import CASES_FOLDER
 from skillrun.extensions.testing.differences import MAX_PROMPTS_BYTES, RecordedPrompt, dump_prompts
 from skillrun.models.messages import Request
 from skillrun.questions.answers import DEFAULT, QuestionRecord
+from skillrun.repository.user_files import create_files
 from skillrun.runtime.resumed_state import changed_files
+from skillrun.store.artifacts import is_plain_path
 from skillrun.store.files import read_content
 from skillrun.store.frontmatter import to_frontmatter
 from skillrun.store.journal import Journal
@@ -63,16 +66,10 @@ def create_case(run: StoredRun, name: str, out: Output) -> tuple[str, str]:
     folder = project / CASES_FOLDER / workflow
     case = folder / f"{name}.md"
     for path in (case, folder / name):
-        if path.exists() or path.is_symlink():
+        if os.path.lexists(path):
             raise UsageError(f"{relative_to_cwd(path)} already exists", "choose another name with `--as`")
-    if not folder.resolve().is_relative_to(project):
-        raise UsageError(
-            f"{relative_to_cwd(folder)} is outside the project", "replace the link with a folder in the project"
-        )
-    contents = {folder / name / path: content for path, content in {**artifacts, **extra_files}.items()}
-    for path, content in {**contents, case: text}.items():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(content, encoding="utf-8")
+    contents = {f"{name}/{path}": content for path, content in {**artifacts, **extra_files}.items()}
+    create_files(folder, {**contents, case.name: text}, project)
     number = len(artifacts)
     artifacts_note = f", and {count_noun(number, 'artifact')} in {relative_to_cwd(folder / name)}" if number else ""
     out.line(f"wrote {relative_to_cwd(case)}{artifacts_note}")
@@ -109,7 +106,7 @@ def _record_case(
         expect["outcome"] = {"status": state.status, "reason": state.reason.split("\n", 1)[0]}
     if expected_artifacts:
         expect["artifacts"] = expected_artifacts
-    others = _other_runs(journal)
+    others = _other_runs(journal, notices)
     prompts = dump_prompts(_prompts(journal))
     if len(prompts) > MAX_PROMPTS_BYTES:
         notices.append(f"the case does not include the prompts: they have more than {MAX_PROMPTS_BYTES:,} bytes")
@@ -220,8 +217,11 @@ def _answers(journal: Journal, notices: list[str]) -> dict[str, Any]:
     return answers
 
 
-def _other_runs(journal: Journal) -> dict[str, str]:
-    """Return the files that the run read from other runs, keyed by their paths in the case's folder."""
+def _other_runs(journal: Journal, notices: list[str]) -> dict[str, str]:
+    """Return the files that the run read from other runs, keyed by their paths in the case's folder.
+
+    Files whose names are invalid, so that skillrun has not recorded them, are left out with a notice.
+    """
     files: dict[str, str] = {}
     for entry in journal.entries("tool"):
         origin, names, texts = (entry.body.get(key) for key in ("run", "files", "texts"))
@@ -229,6 +229,9 @@ def _other_runs(journal: Journal) -> dict[str, str]:
             data = entry.body.get("data")
             fronts = [data] if isinstance(data, dict) else data or [None] * len(names)
             for name, text, front in zip(names, texts, fronts, strict=False):
+                if not SLUG.fullmatch(str(origin)) or not is_plain_path(name):
+                    notices.append(f"the case does not include `{name}` of the run `{origin}`: the name is invalid")
+                    continue
                 files[f"{RUNS}/{origin}/{name}"] = to_frontmatter(front, text) if front is not None else text
     return files
 

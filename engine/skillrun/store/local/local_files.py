@@ -9,12 +9,11 @@ import contextlib
 import errno
 import os
 import re
-import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from skillrun.repository.confined_folder import PRIVATE_MODE, ConfinedFolder, EntryKind
+from skillrun.repository.confined_folder import FILE_MODE, PRIVATE_MODE, ConfinedFolder, EntryKind
 from skillrun.repository.matching import find_matching_files
 from skillrun.repository.paths import PathRefused
 from skillrun.store.files import LARGEST, check_run_exists, encode, walk_folders
@@ -48,55 +47,21 @@ def write_atomic(
     no influence.
     `precondition` is called just before the change. If it raises FileChanged, the file stays unchanged.
     """
-    with _temporary_file(folder, name, content, shared=shared) as (parent, temporary, leaf):
+    leaf = name.rpartition("/")[2]
+
+    def check() -> None:
         kill_point(f"rename {leaf}: before")
         precondition()
-        os.rename(temporary, leaf, src_dir_fd=parent, dst_dir_fd=parent)
-        kill_point(f"rename {leaf}: after")
-        os.fsync(parent)
+
+    mode = folder_mode(shared=shared)
+    folder.write(name, encode(content), mode=mode & FILE_MODE, folder_mode=mode, is_exact=shared, precondition=check)
+    kill_point(f"rename {leaf}: after")
 
 
 def write_new(folder: ConfinedFolder, name: str, content: str | bytes, *, shared: bool = False) -> bool:
     """Write a file unless its name is taken. Return whether it was written."""
-    with _temporary_file(folder, name, content, shared=shared) as (parent, temporary, leaf):
-        try:
-            os.link(temporary, leaf, src_dir_fd=parent, dst_dir_fd=parent, follow_symlinks=False)
-        except FileExistsError:
-            return False
-        except OSError:  # a file system without hard links
-            with contextlib.suppress(FileNotFoundError):
-                os.stat(leaf, dir_fd=parent, follow_symlinks=False)
-                return False
-            os.rename(temporary, leaf, src_dir_fd=parent, dst_dir_fd=parent)
-    return True
-
-
-@contextlib.contextmanager
-def _temporary_file(
-    folder: ConfinedFolder, name: str, content: str | bytes, *, shared: bool
-) -> Iterator[tuple[int, str, str]]:
-    """Write the content to a temporary file next to `name`, and remove the file at the end.
-
-    Yields the descriptor of the file's folder, the temporary name, and the final name in this folder.
-    """
-    data = encode(content)
-    with folder.open_parent(name, create=True, mode=folder_mode(shared=shared)) as (parent, leaf):
-        temporary = f".{leaf[:50]}.{secrets.token_hex(4)}.tmp"  # a name of 255 bytes has room for the ending
-        mode = folder_mode(shared=shared) & 0o666
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode, dir_fd=parent)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                if shared:
-                    with contextlib.suppress(PermissionError):  # network file systems without modes
-                        os.fchmod(descriptor, mode)
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            folder.check()
-            yield parent, temporary, leaf
-        finally:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary, dir_fd=parent)
+    mode = folder_mode(shared=shared)
+    return folder.create(name, encode(content), mode=mode & FILE_MODE, folder_mode=mode, is_exact=shared)
 
 
 def apply_shared_modes(folder: ConfinedFolder) -> None:
@@ -108,7 +73,7 @@ def apply_shared_modes(folder: ConfinedFolder) -> None:
         for leaf, kind in folder.entries(name):
             if kind == "file":
                 with contextlib.suppress(PathRefused, FileNotFoundError):
-                    folder.add_mode(leaf if name == "." else f"{name}/{leaf}", SHARED & 0o666)
+                    folder.add_mode(leaf if name == "." else f"{name}/{leaf}", SHARED & FILE_MODE)
 
 
 def remove_leftovers(folder: ConfinedFolder, name: str = ".") -> list[str]:

@@ -30,7 +30,8 @@ def _make_runs_folder(runs: Path) -> None:
     except FileExistsError:
         return
     try:
-        (runs / IGNORE_FILE).write_text(IGNORE_ALL, encoding="utf-8")
+        with ConfinedFolder(runs.resolve()) as folder:
+            folder.create(IGNORE_FILE, IGNORE_ALL.encode())
     except OSError:  # for example a full disk: the next run makes both
         (runs / IGNORE_FILE).unlink(missing_ok=True)
         with suppress(OSError):

@@ -18,7 +18,9 @@ from skillrun.cli.main import CommandGroup
 from skillrun.cli.output import Output
 from skillrun.extensions.workers.commands.open_store import OpenStore, open_database, open_store
 from skillrun.library.settings import secret_names
+from skillrun.repository.confined_folder import ConfinedFolder
 from skillrun.store.artifacts import INBOX, variant_names
+from skillrun.store.files import LARGEST
 from skillrun.store.local.local_store import LocalStore
 from skillrun.store.stored_run import Store, StoredRun
 from skillrun.syntax.diagnostics import SkillrunError, UsageError, allowed_hint, did_you_mean
@@ -171,12 +173,12 @@ def edit(run: str, file: str, wanted: bool, runs: Path) -> int:
         raise UsageError(f"`{run}` has no file `{file}`", did_you_mean(file, files) or allowed_hint(files))
     before = edits.content(files[file])
     with tempfile.TemporaryDirectory(prefix="skillrun-") as folder:
-        path = Path(folder) / Path(file).name
-        path.write_bytes(before)
-        if not asyncio.run(edit_file(path)):
+        tree, name = ConfinedFolder(Path(folder)), Path(file).name
+        tree.create(name, before)
+        if not asyncio.run(edit_file(tree.path / name)):
             out.line(f"{file} is unchanged")
             return 0
-        after = path.read_bytes()
+        after = tree.read(name, LARGEST)
     try:
         edits.put({file: Edit(after, files[file])})
     except SkillrunError as error:
@@ -269,14 +271,8 @@ def _working_copy(store: OpenStore, run: str, folder: Path) -> WorkingCopy:
 
 def _save_own_version(name: str, content: bytes) -> Path:
     """Save the user's version in the current folder under an unused name, and return its path."""
-    for candidate in variant_names(name):
-        try:
-            with Path(candidate).open("xb") as file:
-                file.write(content)
-        except FileExistsError:
-            continue
-        return Path(candidate)
-    raise AssertionError("unreachable")
+    with ConfinedFolder(Path.cwd()) as folder:
+        return next(Path(candidate) for candidate in variant_names(name) if folder.create(candidate, content))
 
 
 def _requeue_on_request(store: OpenStore, run: str, out: Output, *, wanted: bool) -> None:
