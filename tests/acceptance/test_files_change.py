@@ -8,6 +8,7 @@ import re
 import resource
 import shlex
 import shutil
+import stat
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -245,12 +246,16 @@ def test_a_state_that_may_not_be_on_disk_has_the_status_that_the_command_reports
 ) -> None:
     run = project("visit") / "runs" / "visit"
 
-    def hook(name: str) -> None:  # like a failed fsync of the folder after the rename
-        if name == "rename state.md: after" and "status: waiting" in (run / "state.md").read_text():
-            monkeypatch.setattr(kill_points, "hook", None)
+    fsync = os.fsync
+
+    def fail_after_rename(descriptor: int) -> None:
+        fsync(descriptor)
+        is_folder = stat.S_ISDIR(os.fstat(descriptor).st_mode)
+        if is_folder and (run / "state.md").exists() and "status: waiting" in (run / "state.md").read_text():
+            monkeypatch.setattr(os, "fsync", fsync)
             raise OSError(errno.EIO, os.strerror(errno.EIO))
 
-    monkeypatch.setattr(kill_points, "hook", hook)
+    monkeypatch.setattr(os, "fsync", fail_after_rename)
     done = skillrun("visit", "--model", "scripted:default")
     assert (done.code, f"failed: {run / 'state.md'} cannot be read or written" in done.out) == (1, True), done
     assert skillrun("show", "visit", "--json").json["status"] == "failed"

@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from skillrun.cli.main import skillrun
+from skillrun.repository.gitignore import IgnoreRules, parse_rules
 
 TOP = Path(__file__).parents[2]
 COMPOSE: Any = yaml.safe_load((TOP / "compose.yaml").read_text(encoding="utf-8"))
@@ -45,3 +46,12 @@ def test_the_image_runs_as_an_unprivileged_user_and_contains_its_sources() -> No
     library = {"workflows", "skills", "roles", "config", "starters"}
     assert included >= {"pyproject.toml", "README.md", "LICENSE", "engine"} | library
     assert all((TOP / name).exists() for name in included)
+
+
+@pytest.mark.finding("FS14")
+def test_files_with_the_keys_of_workers_are_ignored_by_git_and_withheld_from_models() -> None:
+    names = [entry["path"] for service in COMPOSE["services"].values() for entry in service.get("env_file", ())]
+    assert names == ["workers.env"]
+    settings = yaml.safe_load((TOP / "config/skillrun.yaml").read_text(encoding="utf-8"))
+    for rules in (parse_rules((TOP / ".gitignore").read_bytes()), IgnoreRules(settings["repository"]["withheld"])):
+        assert all(rules.verdict((name,), False, lambda: None) for name in names)

@@ -170,7 +170,7 @@ def _report_progress(run: StoredRun, answered_questions: list[PendingQuestions],
             break
         time.sleep(POLL_INTERVAL)
     for event in taken:
-        out.line(format_event({**event, "replayed": False}))
+        out.text(format_event({**event, "replayed": False}))
     if len(taken) == len(addresses):
         out.line("the run continues")
     elif run.lease.is_held():

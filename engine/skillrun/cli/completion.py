@@ -71,7 +71,7 @@ SHELLS: Final[Mapping[str, type[ShellComplete]]] = MappingProxyType({"bash": _Ba
 )
 @click.argument("shell", metavar="bash|zsh|fish", type=click.Choice(list(SHELLS)))
 def completion(shell: str) -> int:
-    Output().line(SHELLS[shell](click.Command("skillrun"), {}, "skillrun", COMPLETION_VARIABLE).source().rstrip("\n"))
+    Output().text(SHELLS[shell](click.Command("skillrun"), {}, "skillrun", COMPLETION_VARIABLE).source().rstrip("\n"))
     return 0
 
 
@@ -85,7 +85,7 @@ def complete(program: click.Command, instruction: str) -> int:
             words = SHELLS[shell](program, {}, "skillrun", COMPLETION_VARIABLE).complete()
     except Exception:  # noqa: BLE001 (an error must not disturb the command line)
         return 1
-    Output().line(words)
+    Output().text(words)
     return 0
 
 

@@ -71,7 +71,7 @@ def doctor(runs: Path, out: Output) -> int:
         (f"{finding.state:7}  {finding.what}", f"{finding.text}{'; ' if finding.hint else ''}{finding.hint}")
         for finding in findings
     ]
-    out.line(format_columns(rows))
+    out.text(format_columns(rows))
     out.data([asdict(finding) for finding in findings])
     return 1 if any(finding.state == "missing" for finding in findings) else 0
 
@@ -149,7 +149,7 @@ def models(name: str, model: str, out: Output) -> int:
         fields["origin"] = provider.origin if provider is not None else ""
         fields["barred"] = provider.blocked_reason if provider is not None else ""
         data.append(fields)
-    out.line(format_columns(rows) + "\n")
+    out.text(format_columns(rows) + "\n")
     for provider in catalogue.providers.values():
         is_set = "set" if provider.is_configured(os.environ) else "not set"
         key = f"{provider.key} is {is_set}" if provider.key else "no key"

@@ -139,7 +139,7 @@ def require_answers(request: RunRequest, out: Output) -> None:
     exit_on_errors(check_answers(program, prepared), out)
     reasons = unanswerable_questions(program, prepared, request.inputs) if request.answer_options.unattended else []
     if reasons:
-        out.note("\n".join(reasons))
+        out.notes(reasons)
         out.note("error: the workflow asks questions and the run is unattended; nothing was started")
         out.data({"status": "refused", "reasons": reasons})
         raise click.exceptions.Exit(1)

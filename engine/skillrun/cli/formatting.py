@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import click
 
-from skillrun.syntax.diagnostics import indent_continuation
+from skillrun.syntax.diagnostics import escape_line, indent_continuation
 
 Data = Mapping[str, Any]
 NEEDS_INPUT: Final = "needs-user-input"
@@ -81,7 +81,7 @@ def format_pairs(values: Data) -> str:
 
 def format_table(header: Sequence[str], rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> list[str]:
     """Return the lines of a table; the columns in `right` are right-aligned."""
-    lines = [header, *rows]
+    lines = [header, *(list(map(escape_line, row)) for row in rows)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
     return [
         "  ".join(
@@ -95,7 +95,7 @@ def format_table(header: Sequence[str], rows: Sequence[Sequence[str]], right: Co
 def format_columns(rows: Iterable[tuple[str, str]]) -> str:
     """Return names with descriptions in two columns, wrapped at the width of the terminal."""
     formatter = click.HelpFormatter(max_width=120)
-    formatter.write_dl(list(rows), col_max=40)
+    formatter.write_dl([(escape_line(name), escape_line(text)) for name, text in rows], col_max=40)
     return formatter.getvalue().rstrip("\n")
 
 

@@ -42,7 +42,7 @@ def listing(out: Output) -> int:
     folders = {title: list_files(current_project(), folder) for title, folder in FOLDERS.items()}
     for title, files in folders.items():
         out.line(f"{title}:")
-        out.line(format_columns((f"  {item.name}", f"{item.description} ({item.origin})") for item in files))
+        out.text(format_columns((f"  {item.name}", f"{item.description} ({item.origin})") for item in files))
     out.data({title: [asdict(item) for item in files] for title, files in folders.items()})
     return 0
 

@@ -145,7 +145,7 @@ class PlainView:
 
     def print_line(self, text: str) -> None:
         try:
-            self.out.line(text, needs_reader=True)
+            self.out.text(text, needs_reader=True)
         except OSError as error:
             gone = isinstance(error, BrokenPipeError)
             why = "the output was closed" if gone else f"the output cannot be written ({error.strerror})"

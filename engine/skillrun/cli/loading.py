@@ -23,7 +23,6 @@ from skillrun.syntax.diagnostics import (
     UsageError,
     allowed_hint,
     did_you_mean,
-    render_problem,
 )
 
 if TYPE_CHECKING:
@@ -261,7 +260,7 @@ def exit_on_errors(problems: Iterable[Problem], out: Output, consequence: str = 
     """Print the problems; if any is an error, print the consequence and exit."""
     problems = list(problems)
     for problem in problems:
-        out.note(render_problem(problem) + "\n")
+        out.problem(problem)
     if any(problem.severity == "error" for problem in problems):
         out.note(consequence)
         out.data({"problems": [asdict(problem) for problem in problems]})

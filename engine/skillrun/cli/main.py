@@ -15,9 +15,9 @@ from click.core import ParameterSource
 
 from skillrun import registry
 from skillrun.cli.options import current_project
-from skillrun.cli.output import Output, discard_output
+from skillrun.cli.output import Output, discard_output, make_safe
 from skillrun.cli.registry import COMMANDS, COMPLETION_VARIABLE, GROUPS, OLD_NAMES, RESERVED_NAMES, CommandEntry
-from skillrun.syntax.diagnostics import SkillrunError, UsageError, did_you_mean, make_printable
+from skillrun.syntax.diagnostics import SkillrunError, UsageError, did_you_mean
 from skillrun.version import __version__
 
 if TYPE_CHECKING:
@@ -173,7 +173,7 @@ class Skillrun(CommandGroup):
                     formatter.write_dl([(name.ljust(width), line) for name, line in rows.items()])
 
     def get_help(self, ctx: click.Context) -> str:
-        return make_printable(super().get_help(ctx))
+        return make_safe(super().get_help(ctx))
 
 
 @click.group(
@@ -187,7 +187,7 @@ class Skillrun(CommandGroup):
 @click.pass_context
 def skillrun(context: click.Context) -> None:
     if context.invoked_subcommand is None:
-        Output().line(context.get_help())
+        Output().text(context.get_help())
         context.exit(USAGE_ERROR)
 
 
@@ -210,7 +210,7 @@ def main(arguments: list[str] | None = None) -> int:
     except click.exceptions.Exit as ended:
         result = ended.exit_code
     except click.exceptions.NoArgsIsHelpError as error:
-        Output().line(error.format_message())
+        Output().text(error.format_message())
         return USAGE_ERROR
     except click.ClickException as error:
         from skillrun.cli.usage_errors import click_error

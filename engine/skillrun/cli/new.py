@@ -43,7 +43,7 @@ def init(folder: Path, out: Output) -> int:
     example = not any(path.name != EXAMPLE for path in (folder / "workflows").glob("*.md"))
     if not example:
         files = {name: text for name, text in files.items() if not name.startswith(EXAMPLE_FOLDERS)}
-    place = folder.resolve()
+    place = Path(os.path.realpath(folder))
     above = () if os.path.lexists(place / ".git") else place.parents
     top = next((parent for parent in above if os.path.lexists(parent / ".git")), None)  # the root of the repository
     if top is not None:

@@ -21,6 +21,7 @@ from skillrun import registry
 from skillrun.cli.output import Output
 from skillrun.library.roots import enclosing_project, search_path
 from skillrun.syntax.diagnostics import UsageError, allowed_hint, did_you_mean
+from skillrun.syntax.reading import is_outside
 
 if TYPE_CHECKING:
     from skillrun.definitions.definitions import Workflow
@@ -32,7 +33,20 @@ STORE_VARIABLE: Final = "SKILLRUN_STORE"
 QUEUE_PATTERN: Final = re.compile(r"[a-z0-9][a-z0-9_.-]{0,39}")
 DURATION_PATTERN: Final = re.compile(r"(\d+)([smhd])")
 UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
-FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
+
+
+class ExistingFile(click.Path):
+    """An existing file, which the user may name anywhere. A link in the project cannot lead out of it."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        path, project = Path(os.fsdecode(super().convert(value, param, ctx))), current_project()
+        typed = Path(os.path.abspath(path))  # noqa: PTH100 (does not resolve links)
+        if typed.is_relative_to(project) and is_outside(typed, project):
+            self.fail(f"{path} is a link to outside the project", param, ctx)
+        return path
+
+
+FILE = ExistingFile(path_type=Path, exists=True, dir_okay=False)
 
 
 def current_project() -> Path:
@@ -115,7 +129,7 @@ def _resolve_runs_folder(context: click.Context, parameter: click.Parameter, run
         return runs
     project = current_project()
     runs = relative_to_cwd(project / runs)
-    if runs.is_symlink() and not runs.resolve().is_relative_to(project.resolve()):
+    if runs.is_symlink() and is_outside(runs, project):
         raise UsageError(f"`{runs}` is a link to outside the project", f"`--out {runs}` uses it anyway")
     return runs
 

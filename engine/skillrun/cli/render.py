@@ -12,7 +12,7 @@ from skillrun.cli.call_view import CallSelector, matches_member, prompt_lines, s
 from skillrun.cli.formatting import count_noun, format_table, reason_suffix
 from skillrun.cli.loading import load
 from skillrun.cli.options import current_project
-from skillrun.cli.output import Output
+from skillrun.cli.output import Output, make_safe
 from skillrun.cli.preview import preview_run
 from skillrun.cli.run_request import grant_inputs
 from skillrun.definitions.definitions import strip_markers
@@ -21,7 +21,7 @@ from skillrun.runtime.inputs import validate_inputs
 from skillrun.scoring.compaction import estimate_tokens
 from skillrun.store.run_view import RunView
 from skillrun.store.stored_run import StoredRun
-from skillrun.syntax.diagnostics import SkillrunError, UsageError, allowed_hint, did_you_mean, make_printable
+from skillrun.syntax.diagnostics import SkillrunError, UsageError, allowed_hint, did_you_mean
 
 HELP: Final = """Print a prompt of PHASE exactly as it would be sent. Results of earlier phases are placeholders.
 
@@ -78,8 +78,11 @@ def _render_recorded_prompt(run: StoredRun, selector: CallSelector, out: Output)
     if not turn.is_exact:
         out.note("warning: the fingerprint does not match: this text was changed after it was recorded")
     texts = [block.text for _, blocks in titled_blocks(turn.request) for _, block in blocks]
-    if not out.json and any(make_printable(text) != text for text in texts):
-        out.note("the prompt has control or invisible characters, which are not shown; `--json` prints all characters")
+    if not out.json and any(make_safe(text) != text for text in texts):
+        out.note(
+            "the prompt has control or invisible characters or commands for CI runners, which are not shown as they "
+            "are; `--json` prints all characters"
+        )
     for _, other in others:
         out.note(f"there is also {other.address}")
     if not selector.version and conversation.versions > 1:
@@ -137,4 +140,6 @@ def _print_request(address: str, request: Request, record: dict[str, Any], out: 
     out.line(f"{address} · {request.model} · reply limit {request.max_tokens:,} tokens")
     blocks = [block for _, titled in titled_blocks(request) for _, block in titled if block.part]
     rows = [(block.part, f"{estimate_tokens(block.text):,}") for block in blocks]
-    out.lines((*format_table(("part", "tokens"), rows, right=(1,)), *prompt_lines(request)))
+    out.lines(format_table(("part", "tokens"), rows, right=(1,)))
+    for text in prompt_lines(request):
+        out.text(text)

@@ -135,7 +135,7 @@ def resume_run(run_name: str, values: Mapping[str, Any], workflow: str = "") -> 
 
     if ignored:
         hint = f"hint: {ResumeCommand('--from-start').render(command_name, flags)} runs all phases again"
-        out.note("\n".join([*(f"warning: {line}" for line in ignored), hint]))
+        out.notes([*(f"warning: {line}" for line in ignored), hint])
     if script is None:
         _warn_about_script(run, ResumeCommand("--from-start" if values["from_start"] else ""), flags, out)
         state = effective_state(preview_session, run)
@@ -233,7 +233,7 @@ def _print_preview(
     elif ignored:
         command = ResumeCommand("--from-start --preview").render(*run)
         lines += [*ignored, f"Finished phases ignore changes; {command} previews a rerun of all phases."]
-    out.line("\n".join(lines))
+    out.lines(lines)
     data = {"would_ask": list(map(asdict, planned.calls)), "reused": planned.reused, "from_start": from_start}
     out.data({**data, "changed": changed, "ignored": ignored})
 
@@ -241,7 +241,7 @@ def _print_preview(
 def _print_refusal(repeated: list[PredictedCall], changed: list[str], command: str, out: Output) -> None:
     """Print the calls that would be repeated, and the command that resumes anyway."""
     lines = [f"changed since the run last executed: {', '.join(changed)}"] if changed else []
-    out.note("\n".join([*lines, *_call_lines(repeated)]))
+    out.notes([*lines, *_call_lines(repeated)])
     certain = sum(call.certain for call in repeated)
     calls = f"{count_noun(certain, 'call')} again" if certain else "some calls again"
     more = f", and possibly {len(repeated) - certain} more" if 0 < certain < len(repeated) else ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as encoding
 import time
 from pathlib import Path
 from typing import Final
@@ -46,7 +45,7 @@ def runs(status: str | None, limit: int | None, runs: Path, out: Output) -> int:
         rows.append((line.name, line.workflow, line.status, ", ".join(line.phase), line.round or "", line.started_at))
     if rows:
         cells = [[str(value)[:MAX_CELL_LENGTH] for value in row] for row in rows]
-        out.line("\n".join(format_table(HEADER, cells)))
+        out.lines(format_table(HEADER, cells))
     else:
         kind = f"{status} runs" if status else "runs"
         out.line(f"there are no {kind} in {run_store.location if is_store else runs}")
@@ -76,7 +75,7 @@ def logs(run: str, follow: bool, runs: Path, json: bool) -> int:
             time.sleep(POLL_INTERVAL)
     for event in stored.events(follow=follow):
         if json:
-            out.line(encoding.dumps(event), needs_reader=True)
+            out.record(event, needs_reader=True)
             continue
         clock = str(event.get("at", ""))[11:19]
         for part in format_event(event).splitlines():

@@ -88,7 +88,10 @@ def validate(path: Path | None, strict: bool, shape: Format | None, shipped: boo
     folder = _displayed_project_path(project, path)
     displayed_problems = prefix_problem_paths(problems, folder)
     for problem in displayed_problems:
-        out.line(_github_command(problem, library.roots) if shape == "github" else render_problem(problem) + "\n")
+        if shape == "github":
+            out.command(_github_command(problem, library.roots))
+        else:
+            out.text(f"{render_problem(problem)}\n")
     others = files - len(checked_files) if checked_files else 0
     where = count_noun(files - others, "file") + (f" and {count_noun(others, 'file')} of the library" if others else "")
     out.line(f"{count_noun(errors, 'error')}, {count_noun(warnings, 'warning')} in {where}")
@@ -96,7 +99,7 @@ def validate(path: Path | None, strict: bool, shape: Format | None, shipped: boo
     if hidden := len(all_problems) - len(problems):
         note = f"{count_noun(hidden, 'problem')} in other files; `skillrun validate {quote(folder)}` shows all"
     if note and shape == "github":
-        out.line(f"::notice title=skillrun::{_command_message(note, '')}")
+        out.command(f"::notice title=skillrun::{_command_message(note, '')}")
     elif note:
         out.note(f"note: {note}")
     if shape == "sarif":

@@ -12,8 +12,8 @@ from click.core import ParameterSource
 
 from skillrun.cli import completion, options
 from skillrun.cli.options import INPUT_PREFIX, parameter_name
-from skillrun.cli.output import Output
-from skillrun.syntax.diagnostics import SkillrunError, UsageError, make_printable
+from skillrun.cli.output import Output, make_safe
+from skillrun.syntax.diagnostics import SkillrunError, UsageError
 
 if TYPE_CHECKING:
     from skillrun.cli.run_request import RunRequest
@@ -30,7 +30,7 @@ class WorkflowCommand(click.Command):
     """A command whose help comes from a workflow file."""
 
     def get_help(self, ctx: click.Context) -> str:
-        return make_printable(super().get_help(ctx))
+        return make_safe(super().get_help(ctx))
 
 
 def workflow_command(name: str, more: Sequence[click.Option] = ()) -> click.Command:

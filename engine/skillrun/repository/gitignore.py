@@ -24,13 +24,15 @@ MAX_RULES: Final = 10_000  # per file
 LONGEST: Final = 4096  # characters of a rule
 MAX_CACHE: Final = 64  # folders whose rules are cached
 _INNER_DOUBLE_STAR: Final = re.compile(r"[^/]\*\*")
-_IGNORES_CASE: Final = sys.platform == "darwin"
 
 DeadlineCheck = Callable[[], None]
 """Raises TimeoutError after the deadline."""
 LARGEST: Final = 262_144  # bytes of a rules or settings file
 MAX_INCLUDES: Final = 10
-_HEADER: Final = re.compile(r'\[\s*([\w.-]+)(?:\s+"(?:[^"\\]|\\.)*")?\s*\]')
+_HEADER: Final = re.compile(r'\[\s*([\w.-]+)(?:\s+"((?:[^"\\]|\\.)*)")?\s*\]')
+_QUOTED_PAIR: Final = re.compile(r"'([^']*)'(?:='([^']*)')?")
+_TRUE: Final = frozenset({"true", "yes", "on", "1"})
+_LOWER_CASE: Final = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}  # git folds only ASCII
 
 
 class IgnoreRule(NamedTuple):
@@ -79,8 +81,9 @@ class IgnoreRules:
         return any(self.verdict(way, folder, check) for way, folder in prefixes)
 
 
-def parse_rules(content: bytes) -> IgnoreRules:
-    """Parse the rules in a file as git does, byte by byte. Raises UnreadableRules if the file exceeds the limits."""
+def parse_rules(content: bytes, *, fold: bool = False) -> IgnoreRules:
+    """Parse the rules in a file as git does, byte by byte; with `fold`, in lower case. Raises UnreadableRules if the
+    file exceeds the limits."""
     text = content.removeprefix(b"\xef\xbb\xbf").decode("latin-1")
     lines = [line.removesuffix("\r") for line in text.split("\n")]
     lines = [line for line in lines if line and not line.startswith("#")]
@@ -88,15 +91,18 @@ def parse_rules(content: bytes) -> IgnoreRules:
         raise UnreadableRules(
             f"it has more than {LARGEST:,} bytes, {MAX_RULES:,} rules or {LONGEST:,} characters in a rule"
         )
-    return IgnoreRules(map(_fold_case, lines))
+    if fold:
+        lines = [line.replace("[:upper:]", "[:alpha:]").translate(_LOWER_CASE) for line in lines]
+    return IgnoreRules(lines)
 
 
 class RuleLayer(NamedTuple):
-    """The rules of one file. `start` is the number of path parts before the file's folder. If the rules cannot be used,
-    `reason` says why."""
+    """The rules of one file. `start` is the number of path parts before the file's folder. With `fold`, the rules are
+    in lower case. If the rules cannot be used, `reason` says why."""
 
     rules: IgnoreRules | None
     start: int
+    fold: bool = False
     reason: str = ""
 
 
@@ -106,18 +112,20 @@ class GitIgnore:
     def __init__(self, tree: ConfinedFolder, check: DeadlineCheck) -> None:
         self._tree = tree
         self._check = check
-        self._prefix, layers = _outer_layers(Path(os.path.realpath(tree.path)))
+        self._prefix, layers, self._fold = _outer_layers(Path(os.path.realpath(tree.path)))
         self._layers: dict[tuple[str, ...], tuple[RuleLayer, ...]] = {}
         self._base = self._add_layers(layers, ())
 
     def ignore_reason(self, parts: tuple[str, ...], is_folder: bool) -> str:
         """Return why git ignores a path; empty if it does not. The path's parent folder must not be ignored."""
-        full_path = (*self._prefix, *map(_encode_name, parts))
+        plain = (*self._prefix, *map(_encode_name, parts))
+        folded = tuple(part.translate(_LOWER_CASE) for part in plain)
         for layer in reversed(self._layers_for(parts[:-1])):
             self._check()
             if layer.rules is None:
                 return layer.reason
-            verdict = layer.rules.verdict(full_path[layer.start :], is_folder, self._check)
+            path = folded if layer.fold else plain
+            verdict = layer.rules.verdict(path[layer.start :], is_folder, self._check)
             if verdict is not None:
                 return "git ignores it" if verdict else ""
         return ""
@@ -140,29 +148,58 @@ class GitIgnore:
         start = len(self._prefix) + len(folder)
         path = self._tree.path.joinpath(*folder)
         if folder and is_repository(path):
-            layers += _load_layers(start, repository_rules, path)
-        return (*layers, *_load_layers(start, _read_gitignore, self._tree, "/".join(folder)))
+            layers += _repository_layers(start, path)[0]
+        return (*layers, *_load_layers(start, self._fold, lambda: _read_gitignore(self._tree, "/".join(folder))))
 
 
-def _outer_layers(root: Path) -> tuple[tuple[str, ...], tuple[RuleLayer, ...]]:
-    """Return the parts of a folder's path relative to its working tree, and the rules from outside the folder."""
-    layers = _load_layers(0, user_rules)
+def _outer_layers(root: Path) -> tuple[tuple[str, ...], tuple[RuleLayer, ...], bool]:
+    """Return the parts of a folder's path relative to its working tree, the rules from outside the folder, and whether
+    git ignores case there."""
     top = next((place for place in (root, *root.parents) if is_repository(place)), None)
+    layers, fold = _repository_layers(0, top)
     if top is None:
-        return (), layers
+        return (), layers, fold
     above = root.relative_to(top).parts
-    layers += _load_layers(0, repository_rules, top)
     for depth in range(len(above)):
         with ConfinedFolder(top.joinpath(*above[:depth])) as tree:
-            layers += _load_layers(depth, _read_gitignore, tree)
-    return tuple(map(_encode_name, above)), layers
+            layers += _load_layers(depth, fold, lambda tree=tree: _read_gitignore(tree))  # type: ignore[misc]
+    return tuple(map(_encode_name, above)), layers, fold
 
 
-def _load_layers(start: int, read: Callable[..., list[bytes]], *arguments: object) -> tuple[RuleLayer, ...]:
+def _repository_layers(start: int, top: Path | None) -> tuple[tuple[RuleLayer, ...], bool]:
+    """Return the rules for a working tree that are not in `.gitignore` files, and whether git ignores case there.
+
+    Without a working tree, the rules are the user's.
+    """
     try:
-        return tuple(RuleLayer(parse_rules(content), start) for content in read(*arguments))
+        git = _git_folder(top) if top is not None else None
+        common = git / (_first_line(git / "commondir") or ".") if git is not None else None
+        settings = _read_settings(git, common)
     except UnreadableRules as error:
-        return (RuleLayer(None, start, f"git's ignore rules for it cannot be read: {error}"),)
+        return (_unreadable(start, error),), False
+    fold = sys.platform == "darwin"
+    for key, value in settings:
+        fold = value.lower() in _TRUE if key == "core.ignorecase" else fold
+
+    def read() -> list[bytes]:
+        named = [value for key, value in settings if key == "core.excludesfile"]
+        files = [Path(top or Path.home(), named[-1]) if named else _config_folder() / "ignore"]
+        if common is not None:
+            files.append(common / "info" / "exclude")
+        return [content for content in map(_read_content, files) if content is not None]
+
+    return _load_layers(start, fold, read), fold
+
+
+def _load_layers(start: int, fold: bool, read: Callable[[], list[bytes]]) -> tuple[RuleLayer, ...]:
+    try:
+        return tuple(RuleLayer(parse_rules(content, fold=fold), start, fold) for content in read())
+    except UnreadableRules as error:
+        return (_unreadable(start, error),)
+
+
+def _unreadable(start: int, error: UnreadableRules) -> RuleLayer:
+    return RuleLayer(None, start, reason=f"git's ignore rules for it cannot be read: {error}")
 
 
 def _read_gitignore(tree: ConfinedFolder, folder: str = "") -> list[bytes]:
@@ -209,11 +246,7 @@ def _literal_ending(text: str) -> str | None:
 
 def _encode_name(part: str) -> str:
     """Return a name with one character for each byte, because git compares bytes."""
-    return _fold_case(part if part.isascii() else os.fsencode(part).decode("latin-1"))
-
-
-def _fold_case(text: str) -> str:
-    return text.lower() if _IGNORES_CASE else text
+    return part if part.isascii() else os.fsencode(part).decode("latin-1")
 
 
 class UnreadableRules(Exception):
@@ -229,45 +262,37 @@ def is_repository(folder: Path) -> bool:
     return stat.S_ISREG(status.st_mode) or (stat.S_ISDIR(status.st_mode) and os.path.lexists(folder / ".git" / "HEAD"))
 
 
-def repository_rules(top: Path) -> list[bytes]:
-    """Return the ignore rules of a working tree that are not in `.gitignore` files, lowest precedence first."""
+def _git_folder(top: Path) -> Path:
+    """Return git's folder of a working tree. `GIT_DIR` selects another one, as it does for git."""
+    selected = os.environ.get("GIT_DIR", "")
+    if selected and os.path.realpath(os.environ.get("GIT_WORK_TREE") or os.curdir) == os.path.realpath(top):
+        return Path(os.path.abspath(selected))  # noqa: PTH100 (does not resolve links)
     git = top / ".git"
     if git.is_file():
         git = top / (_first_line(git).removeprefix("gitdir:").strip() or ".git")
-    if common := _first_line(git / "commondir").strip():
-        git /= common  # a linked working tree uses the folder of the main working tree
-    contents = [_read_content(Path(top, named)) for named in _excludes_files(git / "config")[-1:]]
-    return [content for content in (*contents, _read_content(git / "info" / "exclude")) if content is not None]
+    return git
 
 
-def user_rules() -> list[bytes]:
-    """Return the user's ignore rules for all repositories. They are in the file named by `core.excludesFile`, or by
-    default in `git/ignore` in the config folder."""
-    config = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "git"
-    files = [Path("/etc/gitconfig"), config / "config", Path.home() / ".gitconfig"]
-    if "GIT_CONFIG_GLOBAL" in os.environ:
-        files[1:] = [Path(os.environ["GIT_CONFIG_GLOBAL"])]
-    named = [value for file in files for value in _excludes_files(file)]
-    content = _read_content(Path(Path.home(), named[-1]) if named else config / "ignore")
-    return [content] if content is not None else []
+def _config_folder() -> Path:
+    return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "git"
 
 
 def _first_line(path: Path) -> str:
-    try:
-        return os.fsdecode((_read_content(path) or b"").split(b"\n", 1)[0]).replace("\0", "")
-    except UnreadableRules:
-        return ""
+    return os.fsdecode((_read_content(path) or b"").split(b"\n", 1)[0]).replace("\0", "").strip()
 
 
 def _read_content(path: Path) -> bytes | None:
-    """Return a file's content, or None if the file is missing. Raises UnreadableRules."""
+    """Return a file's content, or None if the file is missing, a folder or the null device. Raises UnreadableRules."""
     try:
-        if not stat.S_ISREG(path.stat().st_mode):
+        status = path.stat()
+        if stat.S_ISDIR(status.st_mode) or (stat.S_ISCHR(status.st_mode) and path.samefile(os.devnull)):
             return None
         with open_file(path) as file:
             content = file.read(LARGEST + 1)
-    except (FileNotFoundError, NotADirectoryError, NotAFile, ValueError):
+    except (FileNotFoundError, NotADirectoryError, ValueError):
         return None
+    except NotAFile:
+        raise UnreadableRules(f"`{path.name}` is not a regular file") from None
     except OSError as error:
         raise UnreadableRules(f"`{path.name}`: {error.strerror}") from None
     if len(content) > LARGEST:
@@ -275,40 +300,93 @@ def _read_content(path: Path) -> bytes | None:
     return content
 
 
-def _excludes_files(path: Path, read: set[Path] | None = None) -> list[str]:
-    """Return the values of `core.excludesFile` in a git settings file and in included files. The last value applies.
+Setting = tuple[str, str]
+"""The name of a setting of git, such as `core.ignorecase`, and its value."""
 
-    Conditional includes, and files in `read`, are skipped.
+
+def _read_settings(git: Path | None, common: Path | None) -> list[Setting]:
+    """Return the settings of the machine, the user, the repository and the environment, in this order.
+
+    The last value of a setting applies. Like git, skips the user's files without permission. Raises UnreadableRules.
     """
-    read = set() if read is None else read
+    environ = os.environ
+    files = [Path(environ.get("GIT_CONFIG_SYSTEM") or "/etc/gitconfig")]
+    if environ.get("GIT_CONFIG_NOSYSTEM", "").lower() in _TRUE:
+        files = []
+    if "GIT_CONFIG_GLOBAL" in environ:
+        files.append(Path(environ["GIT_CONFIG_GLOBAL"] or os.devnull))
+    else:
+        files += [_config_folder() / "config", Path.home() / ".gitconfig"]
+    settings = [pair for file in files if os.access(file, os.R_OK) for pair in _settings_in(file, git, set())]
+    if git is not None and common is not None:
+        own = list(_settings_in(common / "config", git, set()))
+        if dict(own).get("extensions.worktreeconfig", "").lower() in _TRUE:
+            own += _settings_in(git / "config.worktree", git, set())
+        settings += own
+    count = environ.get("GIT_CONFIG_COUNT", "")
+    given = [
+        (environ.get(f"GIT_CONFIG_KEY_{number}", "").lower(), environ.get(f"GIT_CONFIG_VALUE_{number}", ""))
+        for number in range(min(int(count) if count.isdecimal() else 0, MAX_RULES))
+    ]
+    for argument in _QUOTED_PAIR.finditer(environ.get("GIT_CONFIG_PARAMETERS", "")):  # of `git -c KEY=VALUE`
+        key, _, value = (argument[1] + ("=" + argument[2] if argument[2] is not None else "")).partition("=")
+        given.append((key.lower(), value))
+    return settings + [(key, os.path.expanduser(value)) for key, value in given]  # noqa: PTH111
+
+
+def _settings_in(path: Path, git: Path | None, read: set[Path]) -> Iterator[Setting]:
+    """Yield the settings in a file and in the files that it includes. Files in `read` are skipped."""
     if path in read or len(read) > MAX_INCLUDES:
-        return []
+        return
     read.add(path)
+    for section, condition, key, value in _parse_settings(os.fsdecode(_read_content(path) or b"")):
+        if key == "path" and value and (section == "include" or (section == "includeif" and condition is not None)):
+            if section == "include" or _is_met(str(condition), path.parent, git):
+                yield from _settings_in(path.parent / os.path.expanduser(value), git, read)  # noqa: PTH111
+        elif condition is None:
+            # `Path.expanduser` raises for an unknown user
+            yield f"{section}.{key}", os.path.expanduser(value) if key == "excludesfile" else value  # noqa: PTH111
+
+
+def _is_met(condition: str, folder: Path, git: Path | None) -> bool:
+    """Whether a condition of `includeIf` is met. One that is not about folders or branches counts as met, so that the
+    rules that it may add apply."""
+    kind, _, pattern = condition.partition(":")
+    if kind not in ("gitdir", "gitdir/i", "onbranch"):
+        return True
+    if git is None:
+        return False
+    if pattern.endswith("/"):
+        pattern += "**"
     try:
-        text = os.fsdecode(_read_content(path) or b"")
-    except UnreadableRules:
-        return []
-    values: list[str] = []
-    for section, key, value in _parse_settings(text):
-        if (section, key) == ("core", "excludesfile"):
-            values.append(os.path.expanduser(value))  # noqa: PTH111 (`Path` raises for an unknown user)
-        elif (section, key) == ("include", "path") and value:
-            values += _excludes_files(path.parent / os.path.expanduser(value), read)  # noqa: PTH111
-    return values
+        if kind == "onbranch":
+            branch = _first_line(git / "HEAD").removeprefix("ref: refs/heads/")
+            return compile_wildcard(pattern).matches(branch.split("/"))
+        if pattern.startswith("./"):
+            pattern = f"{os.path.realpath(folder)}{pattern[1:]}"
+        pattern = os.path.expanduser(pattern)  # noqa: PTH111
+        pattern = pattern if pattern.startswith("/") else f"**/{pattern}"
+        fold = kind == "gitdir/i"
+        wildcard = compile_wildcard((pattern.translate(_LOWER_CASE) if fold else pattern).lstrip("/"))
+        places = {os.path.abspath(git), os.path.realpath(git)}  # noqa: PTH100 (does not resolve links)
+        return any(
+            wildcard.matches((place.translate(_LOWER_CASE) if fold else place).split("/")[1:]) for place in places
+        )
+    except InvalidPattern:
+        return False
 
 
-def _parse_settings(text: str) -> Iterator[tuple[str, str, str]]:
-    """Yield the section, key and value of each setting. The section name is empty if the section has a quoted
-    subsection."""
-    section = ""
+def _parse_settings(text: str) -> Iterator[tuple[str, str | None, str, str]]:
+    """Yield the section, its quoted subsection if any, the key and the value of each setting."""
+    section, subsection = "", None
     for line in text.replace("\r\n", "\n").replace("\\\n", "").split("\n"):
         rest = line.strip()
         if header := _HEADER.match(rest):
-            section = header[1].lower() if '"' not in header[0] else ""
+            section, subsection = header[1].lower(), header[2]
             rest = rest[header.end() :].strip()
         key, equals, value = rest.partition("=")
-        if equals and not rest.startswith(("#", ";")):
-            yield section, key.strip().lower(), _unquote_value(value.strip())
+        if key.strip() and not rest.startswith(("#", ";")):
+            yield section, subsection, key.strip().lower(), _unquote_value(value.strip()) if equals else "true"
 
 
 def _unquote_value(raw: str) -> str:

@@ -86,8 +86,8 @@ class MemoryFiles:
         """Open the folder of another run in the same store. Raises SkillrunError if it does not exist."""
         if self._runs is None:
             raise SkillrunError(f"no run is named `{name}`")
-        check_run_exists(self._runs.resolve(), name)
-        return ConfinedFolder(self._runs.resolve() / name)
+        check_run_exists(Path(os.path.realpath(self._runs)), name)
+        return ConfinedFolder(Path(os.path.realpath(self._runs)) / name)
 
     def _check(self) -> None:
         """Raises LeaseLost if another process has claimed the run."""

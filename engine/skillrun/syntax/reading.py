@@ -28,8 +28,11 @@ class NotAFile(OSError):
 
 
 def is_outside(path: Path, boundary: Path | None) -> bool:
-    """Whether a path is outside the folder `boundary` after links are resolved."""
-    return boundary is not None and not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(boundary))
+    """Whether a path is outside the folder `boundary` after links are resolved. An impossible path is outside."""
+    try:
+        return boundary is not None and not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(boundary))
+    except ValueError:  # a NUL character, or half of a surrogate pair
+        return True
 
 
 def open_file(path: Path, boundary: Path | None = None) -> BufferedReader:
@@ -38,7 +41,10 @@ def open_file(path: Path, boundary: Path | None = None) -> BufferedReader:
     If `boundary` is given, the file must be in that folder after links are resolved. A link that is created while the
     file is being opened is not followed. Raises PathEscapes, NotAFile or another OSError.
     """
-    descriptor = os.open(path, _FILE) if boundary is None else _open_confined_file(path, boundary)
+    try:
+        descriptor = os.open(path, _FILE) if boundary is None else _open_confined_file(path, boundary)
+    except ValueError:
+        raise OSError(errno.EINVAL, "its path contains a NUL character or half of a surrogate pair") from None
     if stat.S_ISREG(os.fstat(descriptor).st_mode):
         return os.fdopen(descriptor, "rb")
     os.close(descriptor)

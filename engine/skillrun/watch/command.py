@@ -103,7 +103,7 @@ async def _wait_for_fix(workflow: str, library: Library, out: Output) -> LoadedW
             while await changes.wait_for_more(SETTLE_SECONDS):
                 """Wait until the editor has finished writing."""
             paths |= changes.drain()
-            out.line(f"\nsaved: {', '.join(sorted(path.name for path in paths))}")
+            out.lines(["", f"saved: {', '.join(sorted(path.name for path in paths))}"])
             library = Library(library.roots, library)
             if (loaded := load_unless_errors(workflow, library, out, NOTHING_RUN_YET)) is not None:
                 return loaded

@@ -164,7 +164,7 @@ class KeyboardSession(DevSession):
         match key:
             case "s" | "p":
                 if path := self._last_call_path(step=key == "s"):
-                    self.out.line(f"\nrepeating: {path}")
+                    self.out.lines(["", f"repeating: {path}"])
                     self.rerun = Rerun([path], reads=True)
                     await self.start_evaluation()
                 else:
@@ -217,7 +217,7 @@ class KeyboardSession(DevSession):
 
         async def edit() -> None:
             if await edit_file(self.folder.path / name):
-                self.out.line(f"\nedited: {name}")
+                self.out.lines(["", f"edited: {name}"])
                 self.schedule(self.start_evaluation)
 
         self.run_in_background(self._run_in_terminal(edit))

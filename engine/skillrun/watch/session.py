@@ -223,7 +223,7 @@ class DevSession:
                 self._models |= event.models
             number = self.cycle.evaluation.phase_rounds.get(str(record.get("phase")), 1)
             if line := event_line(event, is_first=is_first, round_number=number):
-                self.out.line(line)
+                self.out.text(line)
 
         session = self.build_session()
         session.services.listeners = [*session.services.listeners, on_event]
@@ -316,7 +316,7 @@ class DevSession:
         if loaded is None and await self.changes.wait_for_more(SETTLE_SECONDS):  # the editor has not finished writing
             self.changes.put(paths)
             return
-        self.out.line(f"\nsaved: {', '.join(sorted(path.name for path in paths))}")
+        self.out.lines(["", f"saved: {', '.join(sorted(path.name for path in paths))}"])
         self.out.write_lines(held_lines)
         self.out.line(f"checked in {(time.monotonic() - started) * 1000:.0f} ms")
         self.folder.check_lease()
@@ -337,7 +337,7 @@ class DevSession:
         answered = {each.address for each in self.waiting if self.inbox.has(each.address, each.fingerprint)}
         new, self._left = answered - self._left, answered
         if new:
-            self.out.line("\nanswered")
+            self.out.lines(["", "answered"])
             await self.start_evaluation()
             return
         if self.cycle.current_task is None and self.last is not None and self.last.outcome.status == "waiting":
@@ -348,7 +348,7 @@ class DevSession:
                     for name in current_stamps.keys() | self._stamps
                     if current_stamps.get(name) != self._stamps.get(name)
                 )
-                self.out.line(f"\nchanged in the run's folder: {', '.join(names)}")
+                self.out.lines(["", f"changed in the run's folder: {', '.join(names)}"])
                 await self.start_evaluation()
                 return
             self._moving = current_stamps

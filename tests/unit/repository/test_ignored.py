@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
+import socket
 import subprocess
 import time
 from collections.abc import Iterable
@@ -69,6 +71,8 @@ def create_tree(dice: random.Random, top: Path) -> list[str]:
             (folder / ".gitignore").write_text(dice.choice(["", "\N{ZERO WIDTH NO-BREAK SPACE}"]) + rules(dice))
     if dice.random() < 0.3:
         (top / ".git" / "info" / "exclude").write_text(rules(dice))
+    if dice.random() < 0.3:
+        git(top, "config", "core.ignorecase", "true")
     settings = Path.home() / ".gitconfig"
     settings.write_text('[core]\n\texcludesFile = "~/mine" ; my own\n' if dice.random() < 0.5 else "")
     (Path.home() / "mine").write_text(rules(dice))
@@ -146,6 +150,110 @@ def test_the_default_ignore_file_and_included_settings_are_used(
     (Path.home() / "more.inc").write_text(f"[core] excludesfile={tmp_path / 'more'}\n[include]path=more.inc\n")
     (tmp_path / "more").write_text("more\n")
     assert ignored(top, ["usual", "more"]) == ["more"]
+
+
+WORKTREE = "[extensions]\n worktreeConfig = true\n"
+SETTINGS = {
+    "conditional include": {"home": '[includeIf "gitdir:~/**/top/"]\n path = more.inc\n'},
+    "conditional include of another folder": {"home": '[includeIf "gitdir:~/none/"]\n path = more.inc\n'},
+    "conditional include, case ignored": {"home": '[includeIf "gitdir/i:TOP/"]\n path = more.inc\n'},
+    "conditional include by branch": {"home": '[includeIf "onbranch:ma*"]\n path = more.inc\n'},
+    "conditional include in the repository": {"own": '[includeIf "gitdir:./"]\n path = MORE\n'},
+    "settings of the working tree": {"own": WORKTREE, "tree": "[core]\nexcludesFile=RULES\n"},
+    "unused settings of the working tree": {"tree": "[core]\nexcludesFile=RULES\n"},
+    "ignored case": {"own": "[core]\n ignoreCase\n", "home": "[core]\n excludesFile = RULES\n"},
+    "ignored case of the user": {"home": "[core]\n excludesFile = RULES\n ignorecase = yes\n"},
+    "case not ignored": {"own": "[core]\n ignoreCase = off\n", "home": "[core]\n excludesFile=RULES\n ignorecase=1\n"},
+    "the last value": {"own": "[core]\n excludesFile = RULES\n", "home": "[core]\n excludesFile = SYSTEM\n"},
+}  # fmt: skip
+VARIABLES = {
+    "count": {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "core.excludesFile", "GIT_CONFIG_VALUE_0": "RULES"},
+    "system": {"GIT_CONFIG_SYSTEM": "SYSTEM"},
+    "no system": {"GIT_CONFIG_SYSTEM": "SYSTEM", "GIT_CONFIG_NOSYSTEM": "1"},
+    "global": {"GIT_CONFIG_GLOBAL": "SYSTEM"},
+    "parameters": {"GIT_CONFIG_PARAMETERS": "'core.excludesfile'='RULES' 'core.ignorecase'='true'"},
+    "old parameters": {"GIT_CONFIG_PARAMETERS": "'core.excludesfile=RULES'"},
+    "another repository": {"GIT_DIR": "OTHER", "GIT_WORK_TREE": "TOP"},
+}
+PATHS = ["secret", "SECRET", "keep", "More", "OTHER"]
+
+
+def fill(text: str, folder: Path) -> str:
+    """Replace the names of places in a text."""
+    places = {"RULES": "rules", "SYSTEM": "system", "OTHER": "other/.git", "MORE": "home/more.inc", "TOP": "top"}
+    for name, place in places.items():
+        text = text.replace(name, str(folder / place))
+    return text
+
+
+@pytest.fixture
+def top(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A repository below the home folder, files with rules and settings, and another repository."""
+    folder = tmp_path / "home"
+    for name in ("home", "top", "other"):
+        (tmp_path / name).mkdir()
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "rules").write_text("secret\nm[[:lower:]]re\n")
+    (tmp_path / "system").write_text(fill("[core]\nexcludesFile = RULES\n", tmp_path))
+    for place in (tmp_path, folder):
+        (place / "more.inc").write_text(fill("[core]\nexcludesFile = RULES\n", tmp_path))
+    for name in ("top", "other"):
+        git(tmp_path / name, "-c", "init.defaultBranch=main", "init", "-q")
+    (tmp_path / "other/.git/info/exclude").write_text("other\nOTHER\n")
+    monkeypatch.chdir(tmp_path / "top")
+    return tmp_path / "top"
+
+
+@pytest.mark.finding("FS16")
+@pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
+def test_settings_have_the_effect_that_they_have_in_git(settings: dict[str, str], top: Path) -> None:
+    files = {"home": top.parent / ".gitconfig", "own": top / ".git/config", "tree": top / ".git/config.worktree"}
+    for place, text in settings.items():
+        with files[place].open("a") as file:
+            file.write(fill(text, top.parent))
+    assert ignored(top, PATHS) == git(top, "check-ignore", "--no-index", "--stdin", "-z", stdin=PATHS)
+
+
+@pytest.mark.finding("FS16")
+@pytest.mark.parametrize("variables", VARIABLES.values(), ids=VARIABLES)
+def test_gits_environment_has_the_effect_that_it_has_in_git(
+    variables: dict[str, str], top: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in variables.items():
+        monkeypatch.setenv(name, fill(value, top.parent))
+    assert ignored(top, PATHS) == git(top, "check-ignore", "--no-index", "--stdin", "-z", stdin=PATHS)
+
+
+@pytest.mark.finding("FS16")
+def test_a_condition_that_cannot_be_decided_counts_as_met(top: Path) -> None:
+    (top.parent / ".gitconfig").write_text('[includeIf "hasconfig:remote.*.url:https://a.example/**"]\npath=more.inc\n')
+    assert ignored(top, PATHS) == ["secret"]
+
+
+@pytest.mark.finding("FS16")
+@pytest.mark.parametrize("name", ["info/exclude", "config", "commondir"])
+@pytest.mark.parametrize("kind", ["pipe", "large", "device", "socket"])
+def test_unusable_files_of_a_repository_ignore_everything_in_it(name: str, kind: str, top: Path) -> None:
+    path = top / ".git" / name
+    path.unlink(missing_ok=True)
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "large":
+        path.write_text("#" * 300_000)
+    elif kind == "device":
+        path.symlink_to("/dev/zero")
+    else:
+        with socket.socket(socket.AF_UNIX) as server, contextlib.chdir(path.parent):
+            server.bind(path.name)
+    assert ignored(top, PATHS) == PATHS
+
+
+@pytest.mark.finding("FS16")
+def test_the_null_device_and_a_folder_have_no_rules(top: Path) -> None:
+    (top / ".git/info/exclude").unlink()
+    (top / ".git/info/exclude").mkdir()
+    (top.parent / ".gitconfig").write_text("[core]\nexcludesFile = /dev/null\n")
+    assert ignored(top, PATHS) == []
 
 
 @pytest.mark.row("Z6")

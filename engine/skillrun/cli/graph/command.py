@@ -26,7 +26,6 @@ from skillrun.cli.loading import open_library, problems_for_display, require_wor
 from skillrun.cli.options import as_json
 from skillrun.cli.output import Output
 from skillrun.cli.registry import RESERVED_NAMES
-from skillrun.syntax.diagnostics import render_problem
 
 WIDTH: Final = 100
 VERB_WIDTH: Final = 8
@@ -82,7 +81,7 @@ def graph(workflow: str, format: str | None, shows_all: bool, out: Output) -> in
     program = check_workflow(library, workflow, RESERVED_NAMES)
     problems = problems_for_display(library)
     for problem in problems:
-        out.note(render_problem(problem) + "\n")
+        out.problem(problem)
     found = [asdict(problem) for problem in problems]
     definition = library.workflow(workflow)
     if definition is None or not definition.phases:
@@ -95,5 +94,5 @@ def graph(workflow: str, format: str | None, shows_all: bool, out: Output) -> in
         from skillrun.cli.graph.mermaid import draw_mermaid as draw
     elif format == "svg":
         from skillrun.cli.graph.svg import draw_svg as draw
-    out.line(draw(drawn if shows_all else drawn.without_minor_steps()))
+    out.text(draw(drawn if shows_all else drawn.without_minor_steps()))
     return 1 if any(problem.severity == "error" for problem in problems) else 0

@@ -125,7 +125,7 @@ def outdated_command(paths: tuple[str, ...], diff: bool, merge: bool, out: Outpu
         out.line(f"{file.status:8}  {relative_to_cwd(project / file.path)}: {STATUS_DESCRIPTIONS[file.status]}")
     differences = {file.path: list(_difference(file)) for file in files} if diff else {}
     for lines in differences.values():
-        out.line("\n".join(["", *lines])) if lines else None
+        out.lines(["", *lines] if lines else [])
     old = [file for file in files if file.status == "outdated"]
     if old:
         number = count_noun(len(old), "file")

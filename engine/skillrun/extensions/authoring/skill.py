@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as encoding
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -63,7 +62,7 @@ def skill(part: str, folder: Path | None, out: Output) -> int:
     if name not in files:
         parts = [each.removeprefix(REFERENCES).removesuffix(".md") for each in files if each.startswith(REFERENCES)]
         raise UsageError(f"the skill has no part `{part}`", suggest(part, parts))
-    out.line(files[name].rstrip("\n"))
+    out.text(files[name].rstrip("\n"))
     out.data({"name": NAME, "file": name, "text": files[name]})
     return 0
 
@@ -77,7 +76,7 @@ def schema(name: str | None, out: Output) -> int:
     library = open_library()
     if name is None:
         templates = {skill: text for skill in library.skills() if (text := _template(library, skill)) is not None}
-        out.line(format_columns((skill, text.description) for skill, text in templates.items()))
+        out.text(format_columns((skill, text.description) for skill, text in templates.items()))
         out.data({skill: text.description for skill, text in templates.items()})
         return 0
     text = _template(library, name)
@@ -86,8 +85,7 @@ def schema(name: str | None, out: Output) -> int:
         known = [skill for skill in library.skills() if _template(library, skill) is not None]
         raise UsageError(f"no template named `{name}` has a schema", did_you_mean(name, known) or allowed_hint(known))
     document = {"$schema": DIALECT, "title": name, "description": text.description, **text.output.static_schema}
-    out.line(encoding.dumps(document, indent=2, ensure_ascii=False))
-    out.data(document)
+    out.record(document, indent=2)
     return 0
 
 

@@ -25,7 +25,7 @@ from skillrun.extensions.testing.recording import create_case
 from skillrun.extensions.testing.suite import SUITES, CaseResult, format_result, render_junit, run_cases
 from skillrun.library.library import Library
 from skillrun.repository.user_files import OutputFile
-from skillrun.syntax.diagnostics import Problem, UsageError, render_problem, suggest
+from skillrun.syntax.diagnostics import Problem, UsageError, suggest
 
 INVALID_CASE: Final = 2
 NO_CASES_HINT: Final = (
@@ -184,7 +184,7 @@ def _check_workflows(library: Library, names: Iterable[str], out: Output) -> dic
         library.config("models")
         for problem in library.problems:
             if problem not in printed:
-                out.note(render_problem(problem) + "\n")
+                out.problem(problem)
                 printed.add(problem)
         if program is None or library.problems.has_errors:
             workflows[name] = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import count
@@ -30,7 +31,7 @@ def _make_runs_folder(runs: Path) -> None:
     except FileExistsError:
         return
     try:
-        with ConfinedFolder(runs.resolve()) as folder:
+        with ConfinedFolder(Path(os.path.realpath(runs))) as folder:
             folder.create(IGNORE_FILE, IGNORE_ALL.encode())
     except OSError:  # for example a full disk: the next run makes both
         (runs / IGNORE_FILE).unlink(missing_ok=True)
@@ -41,7 +42,7 @@ def _make_runs_folder(runs: Path) -> None:
 
 def check_location(runs: Path, name: str) -> None:
     """Raises UsageError if the run would be inside another run, and its name is reserved for that run's files."""
-    place = runs.resolve() / name
+    place = Path(os.path.realpath(runs)) / name
     enclosing_run = next((folder for folder in place.parents if (folder / JOURNAL).is_file()), None)
     first_part = place.relative_to(enclosing_run).parts[0] if enclosing_run is not None else ""
     if first_part in ENGINE_FILES or first_part.startswith("round-"):
@@ -68,13 +69,13 @@ class LocalStore:
         require_slug(name)
         check_location(self.path, name)
         _make_runs_folder(self.path)
-        with ConfinedFolder(self.path.resolve()) as runs:
+        with ConfinedFolder(Path(os.path.realpath(self.path))) as runs:
             runs.make_folder(name, folder_mode(shared=shared))
             return LocalRun(runs.open_folder(name))
 
     def open_run(self, name: str) -> LocalRun:
         """Return a run that has started. Raises UsageError if it does not exist, PathRefused if it is a link."""
-        path = self.path.resolve() / require_slug(name)
+        path = Path(os.path.realpath(self.path)) / require_slug(name)
         if path.is_symlink():
             raise PathRefused(f"{path} is a symbolic link", NO_LINKS_HINT)
         if is_run(path):
@@ -86,7 +87,7 @@ class LocalStore:
         raise UsageError(f"there is no run `{name}` in {self.path}", hint)
 
     def list_runs(self) -> Iterator[tuple[str, LocalRun | Exception]]:
-        runs = self.path.resolve()
+        runs = Path(os.path.realpath(self.path))
         for name, kind in ConfinedFolder(runs, links=True).entries() if runs.is_dir() else []:
             if kind == "link" and is_run(runs / name):
                 yield name, PathRefused(f"{runs / name} is a symbolic link")
@@ -123,10 +124,10 @@ class LocalStore:
         return is_run(self.path / name)
 
     def run_location(self, name: str) -> str:
-        return str(self.path.resolve() / name)
+        return str(Path(os.path.realpath(self.path)) / name)
 
     def command_argument(self, name: str, project: Path) -> str:
-        return format_run_argument(self.path.resolve() / name, project)
+        return format_run_argument(Path(os.path.realpath(self.path)) / name, project)
 
 
 def _run_listing(name: str, run: LocalRun | Exception) -> RunListing:
