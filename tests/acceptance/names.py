@@ -66,7 +66,7 @@ class Scene:
         return found
 
 
-# names that are obstacles: what lies in the clone at the name
+# names that are obstacles: the file that the clone has at the name
 
 Plant = Callable[[Path, Scene], object]
 
@@ -186,7 +186,7 @@ RUN_FILES: Final = (
 )  # fmt: skip
 
 
-def typed(*arguments: str, reads: bool = False) -> list[Use]:
+def with_argument(*arguments: str, reads: bool = False) -> list[Use]:
     return [Use(arguments, reads=reads)]
 
 
@@ -204,79 +204,79 @@ USES: Final[Mapping[str, list[Use] | str]] = {
     "workflow": [
         *at(PROJECT_FILES, *RUN),
         *at(("runs", "runs/.gitignore", "runs/new", "in/new"), *RUN, "--name", "new"),
-        *typed(*RUN, "--name", "{}"),
-        *typed(*RUN, "--where", "{}"),
-        *typed(*RUN, "--answers", "{}", reads=True),
-        *typed(*RUN[:-2], "--script", "{}", reads=True),
+        *with_argument(*RUN, "--name", "{}"),
+        *with_argument(*RUN, "--where", "{}"),
+        *with_argument(*RUN, "--answers", "{}", reads=True),
+        *with_argument(*RUN[:-2], "--script", "{}", reads=True),
     ],
-    "resume": [*at(RUN_FILES, "resume", "hi"), *typed("resume", "{}")],
+    "resume": [*at(RUN_FILES, "resume", "hi"), *with_argument("resume", "{}")],
     "dev": "runs a workflow as `workflow` does, and needs a terminal",
-    "answers": [*at(RUN_FILES, "answers", "hi"), *typed("answers", "{}"), *typed("answers", "hi", "--answers", "{}", reads=True)],
+    "answers": [*at(RUN_FILES, "answers", "hi"), *with_argument("answers", "{}"), *with_argument("answers", "hi", "--answers", "{}", reads=True)],
     "questions": at(RUN_FILES, "questions"),
-    "runs": [*at(RUN_FILES, "runs"), *typed("runs", "--out", "{}")],
-    "show": [*at(RUN_FILES, "show", "hi"), *typed("show", "{}"), *typed("show", "hi", "{}")],
+    "runs": [*at(RUN_FILES, "runs"), *with_argument("runs", "--out", "{}")],
+    "show": [*at(RUN_FILES, "show", "hi"), *with_argument("show", "{}"), *with_argument("show", "hi", "{}")],
     "report": [
         *at((*RUN_FILES, "runs/hi/report.html"), "report", "hi"),
-        *typed("report", "{}"),
-        *typed("report", "hi", "--output", "{}"),
+        *with_argument("report", "{}"),
+        *with_argument("report", "hi", "--output", "{}"),
     ],
-    "logs": [*at(RUN_FILES, "logs", "hi"), *typed("logs", "{}")],
-    "diff": [*at(RUN_FILES, "diff", "hi", "hi"), *typed("diff", "{}", "hi")],
-    "sizes": [*at(RUN_FILES, "sizes", "hi"), *typed("sizes", "{}")],
+    "logs": [*at(RUN_FILES, "logs", "hi"), *with_argument("logs", "{}")],
+    "diff": [*at(RUN_FILES, "diff", "hi", "hi"), *with_argument("diff", "{}", "hi")],
+    "sizes": [*at(RUN_FILES, "sizes", "hi"), *with_argument("sizes", "{}")],
     "init": [
-        *typed("init", "{}"),
+        *with_argument("init", "{}"),
         *at(("new/workflows/hello.md", "new/AGENTS.md", "new"), "init", "new"),
     ],
     "new": [
-        *typed("new", "workflow", "{}"),
-        *typed("new", "phase", "demo/{}"),
+        *with_argument("new", "workflow", "{}"),
+        *with_argument("new", "phase", "demo/{}"),
         *at(("workflows/fresh.md", "skills/fresh", "roles", "workflows"), "new", "workflow", "fresh"),
     ],
     "list": at(PROJECT_FILES, "list"),
-    "graph": [*at(PROJECT_FILES, "graph", "demo"), *typed("graph", "{}")],
+    "graph": [*at(PROJECT_FILES, "graph", "demo"), *with_argument("graph", "{}")],
     "eject": [
-        *typed("eject", "{}"),
+        *with_argument("eject", "{}"),
         *at(("roles", "roles/reviewer.md", ".skillrun", ".skillrun/ejected/roles/reviewer.md"), "eject", "roles/reviewer.md"),
     ],
     "outdated": [
-        *typed("outdated", "{}"),
+        *with_argument("outdated", "{}"),
         *at(("roles", "roles/architect.md", ".skillrun/ejected/roles/architect.md", ".skillrun"), "outdated", "--merge"),
         *at(("roles/architect.md",), "outdated", "--diff"),
     ],
-    "schema": typed("schema", "{}"),
-    "hint": [*at(PROJECT_FILES, "hint", "add a page"), *typed("hint", "hi", "--workflow", "{}")],
+    "schema": with_argument("schema", "{}"),
+    "hint": [*at(PROJECT_FILES, "hint", "add a page"), *with_argument("hint", "hi", "--workflow", "{}")],
     "skill": [
-        *typed("skill", "{}"),
-        *typed("skill", "--to", "{}"),
+        *with_argument("skill", "{}"),
+        *with_argument("skill", "--to", "{}"),
         *at(("agents", "agents/skillrun-author", "agents/skillrun-author/SKILL.md"), "skill", "--to", "agents"),
     ],
     "lsp": "speaks the protocol of editors; tests/acceptance/editor covers it",
     "validate": [*at(PROJECT_FILES, "validate"), *at(PROJECT_FILES, "validate", "--format", "sarif")],
     "test": [
         *at(PROJECT_FILES, "test"),
-        *typed("test", "{}"),
-        *typed("test", "demo", "{}"),
-        *typed("test", "--junit", "{}"),
+        *with_argument("test", "{}"),
+        *with_argument("test", "demo", "{}"),
+        *with_argument("test", "--junit", "{}"),
         *at(("results.xml",), "test", "--junit", "results.xml"),
-        *typed("test", "--record", "{}"),
-        *typed("test", "--record", "hi", "--as", "{}"),
+        *with_argument("test", "--record", "{}"),
+        *with_argument("test", "--record", "hi", "--as", "{}"),
         *at((*RUN_FILES, "tests", "tests/demo", "tests/demo/hi", "tests/demo/hi.md"), "test", "--record", "hi"),
-        *typed("test", "demo", "--compare", "{}", "--script", "none.yaml", "--whole", "--yes"),
+        *with_argument("test", "demo", "--compare", "{}", "--script", "none.yaml", "--whole", "--yes"),
         *at(("runs", "runs/.compared", "runs/.compared/demo"), "test", "demo", "--compare", ".", "--script", "s.yaml", "--whole", "--yes"),
         *in_case(
             "replies: [{}]", "project: {}", "runs: {}", "prompts: {}", "model: {}", "inputs: {what: hi, where: {}}",
             "expect: {artifacts: {words.md: {equals: {}}}}", "expect: {artifacts: {{}: true}}",
         ),
     ],
-    "render": [*at(PROJECT_FILES, "render", "demo", "say"), *typed("render", "demo", "{}"), *typed("render", "--run", "{}", "say/words")],
+    "render": [*at(PROJECT_FILES, "render", "demo", "say"), *with_argument("render", "demo", "{}"), *with_argument("render", "--run", "{}", "say/words")],
     "doctor": at(PROJECT_FILES, "doctor"),
     "models": at(PROJECT_FILES, "models"),
     "trust": at(PROJECT_FILES, "trust", "--show"),
-    "completion": typed("completion", "{}"),
+    "completion": with_argument("completion", "{}"),
     "submit": NEEDS_STORE,
     "worker": NEEDS_STORE,
     "cancel": NEEDS_STORE,
-    "store": [*typed("store", "import", "{}"), *typed("store", "pull", "hi", "{}"), *typed("store", "edit", "{}")],
+    "store": [*with_argument("store", "import", "{}"), *with_argument("store", "pull", "hi", "{}"), *with_argument("store", "edit", "{}")],
 }  # fmt: skip
 
 

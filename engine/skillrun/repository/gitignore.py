@@ -176,7 +176,7 @@ def _repository_layers(start: int, top: Path | None) -> tuple[tuple[RuleLayer, .
         common = git / (_first_line(git / "commondir") or ".") if git is not None else None
         settings = _read_settings(git, common)
     except UnreadableRules as error:
-        return (_unreadable(start, error),), False
+        return (_error_layer(start, error),), False
     fold = sys.platform == "darwin"
     for key, value in settings:
         fold = value.lower() in _TRUE if key == "core.ignorecase" else fold
@@ -195,10 +195,10 @@ def _load_layers(start: int, fold: bool, read: Callable[[], list[bytes]]) -> tup
     try:
         return tuple(RuleLayer(parse_rules(content, fold=fold), start, fold) for content in read())
     except UnreadableRules as error:
-        return (_unreadable(start, error),)
+        return (_error_layer(start, error),)
 
 
-def _unreadable(start: int, error: UnreadableRules) -> RuleLayer:
+def _error_layer(start: int, error: UnreadableRules) -> RuleLayer:
     return RuleLayer(None, start, reason=f"git's ignore rules for it cannot be read: {error}")
 
 

@@ -22,8 +22,8 @@ OTHER_FILE_HINT = "choose another name, or move the file"
 
 
 @contextmanager
-def open_named(path: Path, project: Path) -> Iterator[tuple[ConfinedFolder, str]]:
-    """Yield an open folder, and the name below it, for a path that the user has typed.
+def open_user_path(path: Path, project: Path) -> Iterator[tuple[ConfinedFolder, str]]:
+    """Yield an open folder, and the name below it, for a path on the command line.
 
     The folder is the project or the root of its repository if the path leads into it, or else the nearest existing
     parent of the path. `..` is removed before links are resolved. Raises PathRefused for an invalid path.
@@ -45,7 +45,7 @@ def create_files(path: Path, files: Mapping[str, str], project: Path) -> list[st
     """
     written = []
     for name, text in files.items():
-        with open_named(path / name, project) as (folder, below):
+        with open_user_path(path / name, project) as (folder, below):
             if folder.create(below, text.encode("utf-8")):
                 written.append(name)
     return written
@@ -65,7 +65,7 @@ class OutputFile(NamedTuple):
         Raises UsageError if the path is taken by anything else than a `kind`, or if its folder is missing.
         """
         try:
-            with open_named(path, project) as (folder, name):
+            with open_user_path(path, project) as (folder, name):
                 if marker in folder.read(name, HEAD_BYTES, follow=False):
                     return cls(path, project, exists=True)
         except FileNotFoundError:
@@ -83,7 +83,7 @@ class OutputFile(NamedTuple):
     def write(self, content: bytes, mode: int = FILE_MODE) -> None:
         """Write the file atomically. Raises SkillrunError if this is not permitted."""
         try:
-            with open_named(self.path, self.project) as (folder, name):
+            with open_user_path(self.path, self.project) as (folder, name):
                 folder.write(name, content, mode=mode)
         except PermissionError as error:
             raise SkillrunError(f"no permission to write to {self.path.parent}", "choose another file") from error

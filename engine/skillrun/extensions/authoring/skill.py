@@ -13,7 +13,7 @@ from skillrun.cli.new import load_starter
 from skillrun.cli.options import as_json, current_project
 from skillrun.cli.output import Output
 from skillrun.repository.paths import PathRefused
-from skillrun.repository.user_files import create_files, open_named
+from skillrun.repository.user_files import create_files, open_user_path
 from skillrun.syntax.diagnostics import UsageError, allowed_hint, did_you_mean, suggest
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def skill(part: str, folder: Path | None, out: Output) -> int:
             raise UsageError("`--to` writes the whole skill", f"remove `{part}`")
         for name, text in files.items():
             path = folder / name
-            with open_named(path, current_project()) as (place, below):
+            with open_user_path(path, current_project()) as (place, below):
                 try:
                     is_same = place.read(below, len(text.encode("utf-8")), follow=False) == text.encode("utf-8")
                 except (FileNotFoundError, NotADirectoryError):
