@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from pathlib import Path
@@ -230,3 +231,50 @@ def test_a_binary_file_is_cleaned_and_an_oversized_file_is_refused(workflow: Pro
     done = workflow.run(steps)
     assert "No notes." in done.out
     assert "# The notes" not in workflow.prompts()["talk"]
+
+
+UTF16 = "\ufeffEin Entwurf: größer".encode("utf-16-le")
+LATIN1 = "caf\xe9 and na\xefve".encode("latin-1")
+WARNING = "warning: cafe.txt is not UTF-8: 2 characters are shown as \ufffd"
+STEPS = "  - {id: got, read: %s, from: project}\n  - {id: talk, agent: a, material: {Got: '{{ got }}'}}"
+
+
+@pytest.mark.finding("FX8")
+def test_utf16_is_read_by_its_mark(workflow: Project) -> None:
+    (workflow.folder / "notes.txt").write_bytes(UTF16)
+    done = workflow.run(STEPS % "notes.txt")
+    assert "\nEin Entwurf: größer\n" in workflow.prompts()["talk"]
+    assert "warning" not in done.out
+
+
+@pytest.mark.finding("FX8")
+def test_a_file_that_is_not_utf8_is_a_warning_in_the_terminal_and_on_record(workflow: Project) -> None:
+    (workflow.folder / "cafe.txt").write_bytes(LATIN1)
+    assert WARNING in workflow.run(STEPS % "'*.txt'", quiet=True).out
+    assert [entry["text"] for entry in workflow.record()["warnings"]] == [WARNING.removeprefix("warning: ")]
+    (workflow.folder / "cafe.txt").unlink()
+    again = workflow.skillrun("resume", "run", "--from-start", "--unattended")
+    assert "no file matches" in again.out  # the files are read again
+
+
+@pytest.mark.finding("FX8")
+@pytest.mark.parametrize("content", [b"\x89PNG\r\n\x1a\n\0\0", "text".encode("utf-16-le")])
+def test_a_binary_file_is_refused(workflow: Project, content: bytes) -> None:
+    (workflow.folder / "picture.txt").write_bytes(content)
+    done = workflow.run(STEPS % "'*.txt'", code=1)
+    assert "picture.txt is a binary file; `read` takes text in UTF-8, or in UTF-16 or UTF-32 with a" in done.out
+
+
+@pytest.mark.finding("FX8")
+def test_standard_input_in_utf16_is_read_and_binary_is_refused(
+    workflow: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workflow.run("  - {id: talk, agent: a}")
+    for name, content in {"utf16": UTF16, "latin1": LATIN1, "binary": b"\x89PNG\r\n\x1a\n\0\0"}.items():
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content)))
+        done = workflow.skillrun("w", "-", "--model", "scripted:default", "--unattended", "--name", name)
+        if name == "utf16":
+            assert workflow.skillrun("show", name, "--json").json["inputs"]["request"] == "Ein Entwurf: größer"
+        else:
+            assert done.code == 2
+            assert {"latin1": "`request` is not UTF-8", "binary": "standard input is binary"}[name] in done.err

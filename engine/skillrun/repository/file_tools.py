@@ -22,13 +22,16 @@ from skillrun.repository.results import (
     ToolError,
     count_lines,
     count_noun,
+    encoding_notes,
     format_result,
-    is_binary,
     number_lines,
     read_text,
     split_lines,
+    to_utf8,
+    undecoded_names_note,
 )
 from skillrun.syntax.diagnostics import SkillrunError
+from skillrun.syntax.reading import decode_text, is_binary, undecoded_warning
 from skillrun.types.schemas import quote_value
 
 MAX_WHOLE_FILE: Final = 24_000  # characters; files up to this size are returned whole
@@ -48,12 +51,11 @@ def glob(folder: ReadableFolder, budget: OutputBudget, pattern: str) -> str:
     names: list[str] = []
     remark = ""
     try:
-        names += (
-            one_line(name) for name in folder.files() if rules.matches(split_path(name), False, folder.check_deadline)
-        )
+        names += (name for name in folder.files() if rules.matches(split_path(name), False, folder.check_deadline))
     except TimeoutError:
         remark = f"(stopped after {SECONDS:g} seconds; there may be more)"
-    return format_result(names, budget, remark, "(no files)")
+    remark = " ".join(filter(None, (remark, undecoded_names_note(names))))
+    return format_result(list(map(one_line, names)), budget, remark, "(no files)")
 
 
 def list_folder(folder: ReadableFolder, budget: OutputBudget, path: str = ".") -> str:
@@ -80,6 +82,7 @@ def list_folder(folder: ReadableFolder, budget: OutputBudget, path: str = ".") -
     except TimeoutError:
         remark = f"(stopped after {SECONDS:g} seconds; missing sizes are unknown)"
     lines = [f"{name}  {sizes.get(name, '')}".rstrip() for name in plain]
+    remark = " ".join(filter(None, (remark, undecoded_names_note(name for name, _ in names))))
     return format_result(lines, budget, remark, "(the folder is empty)")
 
 
@@ -96,7 +99,7 @@ def _describe_size(folder: ReadableFolder, name: str) -> str:
         raise
     except (OSError, SkillrunError):
         return ""
-    return count_noun(count_lines(content), "line")
+    return count_noun(count_lines(to_utf8(content)), "line")
 
 
 def read_lines(
@@ -126,31 +129,35 @@ def read_lines(
         remaining = replace(budget, characters=MAX_OUTLINE_BELOW).minus(NOTE_RESERVE).subtract_lines(kept)
         below = render_outline_below(path, content, last + 1, folder.deadline, remaining) if limit is None else []
         kept += ["(below:)", *below] if below else []
-    return "\n".join(kept)
+    return "\n".join([*kept, *encoding_notes(content)])
 
 
 def read_excerpts(
     folder: ReadableFolder, wanted: Mapping[str, Iterable[LineRange]], max_lines: int
-) -> tuple[dict[str, str], list[str]]:
-    """Return the excerpts of each file, and the paths or ranges that were left out.
+) -> tuple[dict[str, str], list[str], list[str]]:
+    """Return the excerpts of each file, the paths or ranges that were left out, and a warning for each file that is not
+    UTF-8.
 
     A file without ranges is read whole. Binary and unreadable files are left out. So is text beyond the limits. Raises
     TimeoutError.
     """
     texts: dict[str, str] = {}
     left_out: list[str] = []
+    not_utf8: list[str] = []
     room = MAX_CHARACTERS
     for path, ranges in wanted.items():
         if max_lines <= 0 or room <= 0:
             left_out.append(path)
             continue
         try:
-            lines = split_lines(read_text(folder, path))
+            content = read_text(folder, path)
         except TimeoutError:
             raise
         except (ToolError, OSError, SkillrunError):
             left_out.append(path)
             continue
+        lines, undecoded = split_lines(content), decode_text(content)[1]
+        not_utf8 += [undecoded_warning(path, undecoded)] if undecoded else []
         parts = []
         for first, requested_last in _merge_ranges(ranges):
             if first > len(lines):
@@ -166,7 +173,7 @@ def read_excerpts(
                 left_out.append(f"{path}:{first + len(kept)}-{last}")
         if parts:
             texts[path] = "\n   […]\n".join(parts)
-    return texts, left_out
+    return texts, left_out, not_utf8
 
 
 def _merge_ranges(ranges: Iterable[LineRange]) -> list[LineRange]:

@@ -30,6 +30,7 @@ from skillrun.repository.results import (
     ToolError,
     count_lines,
     count_noun,
+    encoding_notes,
     format_result,
     rank_file,
     read_listed_text,
@@ -149,7 +150,9 @@ def outline(folder: ReadableFolder, budget: OutputBudget, path: str = ".", glob:
         start, is_folder = opened.name, opened.is_folder
     with open_finder(folder.deadline) as finder:
         if not is_folder:
-            return _render_whole_file(build_outline(finder, start, read_text(folder, path)), path, budget)
+            content = read_text(folder, path)
+            lines = _render_whole_file(build_outline(finder, start, content), path, budget)
+            return "\n".join([lines, *encoding_notes(content)])
         rules, check = parse_glob(glob) if glob else None, folder.check_deadline
         found = folder.files(start)
         names = [name for name in found if rules is None or rules.matches(split_path(name), False, check)]

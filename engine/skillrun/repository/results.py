@@ -11,6 +11,7 @@ from typing import Final
 from skillrun.repository.readable_folder import ReadableFolder
 from skillrun.scoring.compaction import estimate_tokens
 from skillrun.syntax.diagnostics import SkillrunError
+from skillrun.syntax.reading import decode_marked, decode_text, is_binary, undecoded_warning
 from skillrun.types.schemas import quote_value
 
 MAX_RESULT: Final = 12_000  # characters
@@ -71,8 +72,10 @@ class OutputBudget:
 
 
 def read_text(folder: ReadableFolder, name: str, *, is_checked: bool = False) -> bytes:
-    """Return the content of a text file. `is_checked` is passed to `open_path`. Raises ToolError and the errors of
-    `open_path`."""
+    """Return the content of a text file as UTF-8. `is_checked` is passed to `open_path`.
+
+    Raises ToolError and the errors of `open_path`.
+    """
     with folder.open_path(name, is_checked=is_checked) as opened:
         if opened.is_folder:
             raise ToolError(f"{quote_value(name)} is a folder; use List")
@@ -82,7 +85,7 @@ def read_text(folder: ReadableFolder, name: str, *, is_checked: bool = False) ->
         raise ToolError(f"{quote_value(name)} is larger than {MAX_FILE:,} bytes")
     if is_binary(content):
         raise BinaryFileError(f"{quote_value(name)} is a binary file")
-    return content
+    return to_utf8(content)
 
 
 def read_listed_text(folder: ReadableFolder, name: str) -> tuple[bytes | None, str]:
@@ -98,12 +101,27 @@ def read_listed_text(folder: ReadableFolder, name: str) -> tuple[bytes | None, s
         return None, ""
 
 
-def is_binary(content: bytes) -> bool:
-    return b"\0" in content[:8192]
+def to_utf8(content: bytes) -> bytes:
+    """Return the content of a text file. UTF-16 and UTF-32 with a byte order mark become UTF-8."""
+    marked = decode_marked(content)
+    return content if marked is None else marked.encode()
+
+
+def encoding_notes(content: bytes, name: str = "the file") -> list[str]:
+    """Return a list with a note if the content is not UTF-8; an empty list if it is."""
+    undecoded = decode_text(content)[1]
+    return [f"({undecoded_warning(name, undecoded)})"] if undecoded else []
+
+
+def undecoded_names_note(names: Iterable[str]) -> str:
+    """Return a note if a name is not UTF-8; empty if all are. Such a name contains surrogates."""
+    if all(name.encode("utf-8", "replace").decode() == name for name in names):
+        return ""
+    return "(a name that is not UTF-8 is shown with \N{REPLACEMENT CHARACTER}, and cannot be read)"
 
 
 def split_lines(content: bytes) -> list[str]:
-    lines = content.decode("utf-8", "replace").replace("\r\n", "\n").split("\n")
+    lines = decode_text(content)[0].replace("\r\n", "\n").split("\n")
     if lines[-1] == "":
         lines.pop()
     return lines

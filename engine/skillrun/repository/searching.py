@@ -19,6 +19,7 @@ from skillrun.repository.results import (
     OutputBudget,
     ToolError,
     count_noun,
+    encoding_notes,
     rank_file,
     read_listed_text,
     split_lines,
@@ -78,6 +79,7 @@ def grep(folder: ReadableFolder, budget: OutputBudget, pattern: str, path: str =
                 if count <= MAX_HITS:
                     found.append(f"{number}:{truncate_line(line.rstrip(), LONGEST)}")
             if count:
+                remarks += encoding_notes(content, one_line(name))
                 hits.append(FileHits(name, tuple(found), count, rank_file(name)))
     except TimeoutError:
         slow = f"stopped in {one_line(name)} after {SECONDS:g} seconds"

@@ -16,6 +16,7 @@ from skillrun.store.files import FileChanged, Files, normalize_path, read_conten
 from skillrun.store.journal import Journal
 from skillrun.store.state import STATE
 from skillrun.syntax.diagnostics import sanitize
+from skillrun.syntax.reading import decode_text, is_binary, undecoded_warning
 from skillrun.types.schemas import quote_value
 
 INBOX: Final = ".run/inbox"  # answers of users, until the run reads them
@@ -123,7 +124,15 @@ class Artifacts:
         Returns None if the file is missing or refused. A refused file is reported.
         """
         content = self._read(name, f"round-{number}/" if number else "")
-        return None if content is None else sanitize(content.decode("utf-8", "replace"))
+        if content is not None and is_binary(content):
+            self._refusals.refuse(f"{name} is a binary file, so it has no text")
+            content = None
+        if content is None:
+            return None
+        text, undecoded = decode_text(content)
+        if undecoded:
+            self._refusals.refuse(undecoded_warning(name, undecoded))
+        return sanitize(text)
 
     def has(self, name: str) -> bool:
         """Whether an artifact exists. Reports a refused artifact and returns False."""

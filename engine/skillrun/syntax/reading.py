@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import codecs
 import errno
 import os
 import stat
 from collections.abc import Sequence
+from contextlib import suppress
 from io import BufferedReader
 from pathlib import Path
 from typing import Final
@@ -83,6 +85,55 @@ def _walk(base: str | Path, parts: Sequence[str]) -> int:
 
 
 _SAVE: Final = "save the file as UTF-8"
+_BYTE_ORDER_MARKS: Final = (  # UTF-32 first, because its mark begins with that of UTF-16
+    (codecs.BOM_UTF32_LE, "utf-32-le"),
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+_CONTROL: Final = bytes({*range(32), 127} - set(b"\a\b\t\n\v\f\r\x1b"))
+_SAMPLE: Final = 8192  # bytes
+_BINARY_SHARE: Final = 0.02  # of control characters; random bytes have 0.1
+_REPLACEMENT: Final = "\N{REPLACEMENT CHARACTER}"
+
+
+def is_binary(content: bytes) -> bool:
+    """Whether the content of a file is not text: it has a null byte at its beginning, or it has control characters and
+    is not UTF-8. UTF-16 and UTF-32 with a byte order mark are text."""
+    start = content[:_SAMPLE]
+    if decode_marked(content) is not None:
+        return False
+    if b"\0" in start:
+        return True
+    controls = len(start) - len(start.translate(None, _CONTROL))
+    return controls > len(start) * _BINARY_SHARE and decode_text(content)[1] > 0
+
+
+def decode_text(content: bytes) -> tuple[str, int]:
+    """Return the text of a file, and how many of its characters cannot be decoded.
+
+    The text is UTF-8, or UTF-16 or UTF-32 with a byte order mark. What cannot be decoded becomes U+FFFD.
+    """
+    marked = decode_marked(content)
+    if marked is not None:
+        return marked, 0
+    text = content.decode("utf-8-sig", "replace")
+    return text, text.count(_REPLACEMENT) - content.count(_REPLACEMENT.encode())
+
+
+def decode_marked(content: bytes) -> str | None:
+    """Return the text of content with a byte order mark of UTF-16 or UTF-32; None for any other content."""
+    for mark, encoding in _BYTE_ORDER_MARKS:
+        if content.startswith(mark):
+            with suppress(UnicodeDecodeError):
+                return content[len(mark) :].decode(encoding)
+    return None
+
+
+def undecoded_warning(name: str, count: int) -> str:
+    """Return a warning for a file with characters that cannot be decoded."""
+    characters = "1 character is" if count == 1 else f"{count:,} characters are"
+    return f"{name} is not UTF-8: {characters} shown as {_REPLACEMENT}"
 
 
 def read_source(
@@ -121,6 +172,10 @@ def decode_source(
     if len(content) > max_bytes:
         message = f"the file is larger than {max_bytes:,} bytes"
         problems.add(Problem(label, 1, 1, "too-large", message, "split it into several files"))
+        return None
+    if decode_marked(content) is not None:
+        message = "the file is UTF-16 or UTF-32"
+        problems.add(Problem(label, 1, 1, "encoding", message, _SAVE))
         return None
     try:
         text = content.decode("utf-8")

@@ -495,3 +495,29 @@ def test_files_with_similar_names_are_shown(root: Path, name: str) -> None:
 def test_a_secret_name_is_withheld_whether_or_not_the_file_exists(root: Path) -> None:
     assert "is withheld" in ask(root, "Read", path="nowhere/.env")
     assert ask(root, "Read", path="nowhere/env") == "error: there is no `nowhere/env`"
+
+
+@pytest.mark.finding("FX8")
+def test_tools_read_utf16_and_say_what_is_not_utf8(root: Path) -> None:
+    (root / "wide.txt").write_bytes("\ufeffgrößer\nzwei\n".encode("utf-16-le"))
+    assert ask(root, "Read", path="wide.txt") == "     1\tgrößer\n     2\tzwei"
+    assert "1:größer" in ask(root, "Grep", pattern="größer")
+    assert "wide.txt  2 lines" in ask(root, "List")
+    (root / "cafe.txt").write_bytes("café olé\n# Größe\n".encode("latin-1"))
+    note = "cafe.txt is not UTF-8: 4 characters are shown as \ufffd)"
+    assert ask(root, "Read", path="cafe.txt").endswith("(the file is not UTF-8: 4 characters are shown as \ufffd)")
+    assert ask(root, "Grep", pattern="caf", path="cafe.txt").endswith(f"({note}")
+    assert "not UTF-8" not in ask(root, "Grep", pattern="zwei")
+    (root / "notes.md").write_bytes("# Größe\n".encode("latin-1"))
+    assert ask(root, "Outline", path="notes.md").endswith("(the file is not UTF-8: 2 characters are shown as \ufffd)")
+
+
+@pytest.mark.finding("FX8")
+def test_a_name_that_is_not_utf8_is_marked(root: Path) -> None:
+    try:
+        (root / os.fsdecode(b"caf\xe9.txt")).write_text("x")
+    except OSError:
+        pytest.skip("the file system takes only names in UTF-8")
+    note = "(a name that is not UTF-8 is shown with \ufffd, and cannot be read)"
+    assert ask(root, "Glob", pattern="caf*") == f"caf\ufffd.txt\n{note}"
+    assert ask(root, "List").endswith(f"\n{note}")

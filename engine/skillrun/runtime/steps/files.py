@@ -44,6 +44,7 @@ from skillrun.store.files import sha256_of
 from skillrun.store.frontmatter import from_frontmatter, to_frontmatter
 from skillrun.store.journal_bodies import ToolBody
 from skillrun.syntax.diagnostics import SkillrunError, sanitize
+from skillrun.syntax.reading import decode_text, is_binary, undecoded_warning
 from skillrun.templates.values import Absent
 from skillrun.types.schemas import Shape, quote_value
 
@@ -169,7 +170,10 @@ async def run_read(step: Step, frame: Frame) -> StepResult:
             body["run"] = origin
         return body
 
-    return StepResult(_value(await read_once(step, frame, f"{origin}\n{pattern}", look)))
+    body = await read_once(step, frame, f"{origin}\n{pattern}", look)
+    for warning in body.get("not_utf8", []):
+        frame.phase.warn(warning)
+    return StepResult(_value(body))
 
 
 def _value(body: ToolBody) -> dict[str, Any]:
@@ -178,7 +182,7 @@ def _value(body: ToolBody) -> dict[str, Any]:
     if texts is None:
         names, texts = [", ".join(names)], [body.get("text", "")]
     documents = [{"path": name, "text": text} for name, text in zip(names, texts, strict=False)]
-    rest = {name: value for name, value in body.items() if name not in ("texts", "run")}
+    rest = {name: value for name, value in body.items() if name not in ("texts", "run", "not_utf8")}
     return {**rest, "text": "\n\n".join(texts), "documents": documents}
 
 
@@ -246,18 +250,27 @@ def _read_file(folder: ReadableFolder, name: str, limit: int) -> bytes:
 
 def _read(files: list[tuple[str, bytes]], shape: Shape | None) -> ToolBody:
     """Return the journal body with the texts of the files and their frontmatter. Raises SkillrunError."""
-    texts, records = [], []
+    texts, records, not_utf8 = [], [], []
     for name, content in files:
+        if is_binary(content):
+            raise SkillrunError(
+                f"{name} is a binary file; `read` takes text in UTF-8, or in UTF-16 or UTF-32 with a byte order mark: "
+                "convert the file, or name only text files"
+            )
+        text, undecoded = decode_text(content)
         if shape is None:
-            texts.append(content.decode("utf-8", "replace"))
+            texts.append(text)
+            not_utf8 += [undecoded_warning(name, undecoded)] if undecoded else []
             continue
-        data, body = from_frontmatter(Path(name), content)
+        data, body = from_frontmatter(Path(name), content if undecoded else text.encode())
         errors = shape.check(data)
         if errors:
             raise SkillrunError(f"{name} does not match the schema: {'; '.join(map(str, errors[:5]))}")
         records.append(data)
         texts.append(body)
     result: ToolBody = {"texts": texts, "files": [name for name, _ in files]}
+    if not_utf8:
+        result["not_utf8"] = not_utf8
     if records:
         result["data"] = records[0] if len(records) == 1 else records
     return result
@@ -321,6 +334,8 @@ async def run_find(step: Step, frame: Frame) -> StepResult:
         size = simulation.sizes.get(step_address(f"{frame.at(step)}/-/-")) if simulation is not None else None
         if not texts and size is not None:  # a simulation shows as much text as excerpts of earlier runs had
             texts = {"…": "\n".join([SIMULATED_LINE] * (size.reply // estimate_tokens(SIMULATED_LINE)))}
+        for warning in seen.get("not_utf8", []):
+            frame.phase.warn(warning)
         result["texts"] = [{"path": path, "text": text} for path, text in texts.items()]
         result["left_out"] = list(seen.get("left_out", []))
     return StepResult(result)
@@ -364,8 +379,11 @@ def _find_paths(
             if most is None:
                 return {"paths": verdicts}
             shown = {path: lines for path, lines in places.items() if path in files}
-            texts, left_out = read_excerpts(repository, shown, most)
-            return {"paths": verdicts, "excerpts": texts, "left_out": left_out}
+            texts, left_out, not_utf8 = read_excerpts(repository, shown, most)
+            body: ToolBody = {"paths": verdicts, "excerpts": texts, "left_out": left_out}
+            if not_utf8:
+                body["not_utf8"] = not_utf8
+            return body
     except TimeoutError:
         message = f"the search for paths took more than {SECONDS:g} seconds"
         raise SkillrunError(message, "search for fewer paths, or for names without wildcards") from None
