@@ -24,14 +24,14 @@ from skillrun.repository.results import (
     count_noun,
     encoding_notes,
     format_result,
+    name_encoding_note,
     number_lines,
     read_text,
     split_lines,
     to_utf8,
-    undecoded_names_note,
 )
 from skillrun.syntax.diagnostics import SkillrunError
-from skillrun.syntax.reading import decode_text, is_binary, undecoded_warning
+from skillrun.syntax.reading import decode_text, encoding_warning, is_binary
 from skillrun.types.schemas import quote_value
 
 MAX_WHOLE_FILE: Final = 24_000  # characters; files up to this size are returned whole
@@ -54,7 +54,7 @@ def glob(folder: ReadableFolder, budget: OutputBudget, pattern: str) -> str:
         names += (name for name in folder.files() if rules.matches(split_path(name), False, folder.check_deadline))
     except TimeoutError:
         remark = f"(stopped after {SECONDS:g} seconds; there may be more)"
-    remark = " ".join(filter(None, (remark, undecoded_names_note(names))))
+    remark = " ".join(filter(None, (remark, name_encoding_note(names))))
     return format_result(list(map(one_line, names)), budget, remark, "(no files)")
 
 
@@ -82,7 +82,7 @@ def list_folder(folder: ReadableFolder, budget: OutputBudget, path: str = ".") -
     except TimeoutError:
         remark = f"(stopped after {SECONDS:g} seconds; missing sizes are unknown)"
     lines = [f"{name}  {sizes.get(name, '')}".rstrip() for name in plain]
-    remark = " ".join(filter(None, (remark, undecoded_names_note(name for name, _ in names))))
+    remark = " ".join(filter(None, (remark, name_encoding_note(name for name, _ in names))))
     return format_result(lines, budget, remark, "(the folder is empty)")
 
 
@@ -157,7 +157,7 @@ def read_excerpts(
             left_out.append(path)
             continue
         lines, undecoded = split_lines(content), decode_text(content)[1]
-        not_utf8 += [undecoded_warning(path, undecoded)] if undecoded else []
+        not_utf8 += [encoding_warning(path, undecoded)] if undecoded else []
         parts = []
         for first, requested_last in _merge_ranges(ranges):
             if first > len(lines):

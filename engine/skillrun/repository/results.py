@@ -11,7 +11,7 @@ from typing import Final
 from skillrun.repository.readable_folder import ReadableFolder
 from skillrun.scoring.compaction import estimate_tokens
 from skillrun.syntax.diagnostics import SkillrunError
-from skillrun.syntax.reading import decode_marked, decode_text, is_binary, undecoded_warning
+from skillrun.syntax.reading import decode_marked, decode_text, encoding_warning, is_binary
 from skillrun.types.schemas import quote_value
 
 MAX_RESULT: Final = 12_000  # characters
@@ -110,10 +110,10 @@ def to_utf8(content: bytes) -> bytes:
 def encoding_notes(content: bytes, name: str = "the file") -> list[str]:
     """Return a list with a note if the content is not UTF-8; an empty list if it is."""
     undecoded = decode_text(content)[1]
-    return [f"({undecoded_warning(name, undecoded)})"] if undecoded else []
+    return [f"({encoding_warning(name, undecoded)})"] if undecoded else []
 
 
-def undecoded_names_note(names: Iterable[str]) -> str:
+def name_encoding_note(names: Iterable[str]) -> str:
     """Return a note if a name is not UTF-8; empty if all are. Such a name contains surrogates."""
     if all(name.encode("utf-8", "replace").decode() == name for name in names):
         return ""

@@ -16,7 +16,7 @@ from skillrun.store.files import FileChanged, Files, normalize_path, read_conten
 from skillrun.store.journal import Journal
 from skillrun.store.state import STATE
 from skillrun.syntax.diagnostics import sanitize
-from skillrun.syntax.reading import decode_text, is_binary, undecoded_warning
+from skillrun.syntax.reading import decode_text, encoding_warning, is_binary
 from skillrun.types.schemas import quote_value
 
 INBOX: Final = ".run/inbox"  # answers of users, until the run reads them
@@ -131,7 +131,7 @@ class Artifacts:
             return None
         text, undecoded = decode_text(content)
         if undecoded:
-            self._refusals.refuse(undecoded_warning(name, undecoded))
+            self._refusals.refuse(encoding_warning(name, undecoded))
         return sanitize(text)
 
     def has(self, name: str) -> bool:

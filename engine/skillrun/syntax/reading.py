@@ -130,7 +130,7 @@ def decode_marked(content: bytes) -> str | None:
     return None
 
 
-def undecoded_warning(name: str, count: int) -> str:
+def encoding_warning(name: str, count: int) -> str:
     """Return a warning for a file with characters that cannot be decoded."""
     characters = "1 character is" if count == 1 else f"{count:,} characters are"
     return f"{name} is not UTF-8: {characters} shown as {_REPLACEMENT}"

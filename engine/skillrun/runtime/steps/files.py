@@ -44,7 +44,7 @@ from skillrun.store.files import sha256_of
 from skillrun.store.frontmatter import from_frontmatter, to_frontmatter
 from skillrun.store.journal_bodies import ToolBody
 from skillrun.syntax.diagnostics import SkillrunError, sanitize
-from skillrun.syntax.reading import decode_text, is_binary, undecoded_warning
+from skillrun.syntax.reading import decode_text, encoding_warning, is_binary
 from skillrun.templates.values import Absent
 from skillrun.types.schemas import Shape, quote_value
 
@@ -260,7 +260,7 @@ def _read(files: list[tuple[str, bytes]], shape: Shape | None) -> ToolBody:
         text, undecoded = decode_text(content)
         if shape is None:
             texts.append(text)
-            not_utf8 += [undecoded_warning(name, undecoded)] if undecoded else []
+            not_utf8 += [encoding_warning(name, undecoded)] if undecoded else []
             continue
         data, body = from_frontmatter(Path(name), content if undecoded else text.encode())
         errors = shape.check(data)
