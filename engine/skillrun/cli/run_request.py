@@ -19,7 +19,7 @@ from skillrun.questions.prepared_answers import PreparedAnswers, read_answers
 from skillrun.runtime.inputs import validate_inputs
 from skillrun.store.seal import GivenInputs
 from skillrun.syntax.diagnostics import UsageError
-from skillrun.syntax.reading import decode_marked, is_binary
+from skillrun.syntax.reading import decode_by_mark, is_binary
 from skillrun.syntax.source import MAX_BYTES
 from skillrun.types.fields import Field
 
@@ -125,5 +125,5 @@ def _read_input(field: Field, value: Any, out: Output) -> Any:
         raise UsageError(f"standard input has more than {MAX_BYTES:,} bytes", "put the text in a file of the project")
     if is_binary(content):
         raise UsageError("standard input is binary; an input takes text", "convert it to text in UTF-8")
-    marked = decode_marked(content)
+    marked = decode_by_mark(content)
     return content.decode("utf-8", "surrogateescape") if marked is None else marked

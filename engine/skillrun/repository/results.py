@@ -11,7 +11,7 @@ from typing import Final
 from skillrun.repository.readable_folder import ReadableFolder
 from skillrun.scoring.compaction import estimate_tokens
 from skillrun.syntax.diagnostics import SkillrunError
-from skillrun.syntax.reading import decode_marked, decode_text, encoding_warning, is_binary
+from skillrun.syntax.reading import decode_by_mark, decode_text, encoding_warning, is_binary
 from skillrun.types.schemas import quote_value
 
 MAX_RESULT: Final = 12_000  # characters
@@ -103,7 +103,7 @@ def read_listed_text(folder: ReadableFolder, name: str) -> tuple[bytes | None, s
 
 def to_utf8(content: bytes) -> bytes:
     """Return the content of a text file. UTF-16 and UTF-32 with a byte order mark become UTF-8."""
-    marked = decode_marked(content)
+    marked = decode_by_mark(content)
     return content if marked is None else marked.encode()
 
 

@@ -101,7 +101,7 @@ def is_binary(content: bytes) -> bool:
     """Whether the content of a file is not text: it has a null byte at its beginning, or it has control characters and
     is not UTF-8. UTF-16 and UTF-32 with a byte order mark are text."""
     start = content[:_SAMPLE]
-    if decode_marked(content) is not None:
+    if decode_by_mark(content) is not None:
         return False
     if b"\0" in start:
         return True
@@ -114,14 +114,14 @@ def decode_text(content: bytes) -> tuple[str, int]:
 
     The text is UTF-8, or UTF-16 or UTF-32 with a byte order mark. What cannot be decoded becomes U+FFFD.
     """
-    marked = decode_marked(content)
+    marked = decode_by_mark(content)
     if marked is not None:
         return marked, 0
     text = content.decode("utf-8-sig", "replace")
     return text, text.count(_REPLACEMENT) - content.count(_REPLACEMENT.encode())
 
 
-def decode_marked(content: bytes) -> str | None:
+def decode_by_mark(content: bytes) -> str | None:
     """Return the text of content with a byte order mark of UTF-16 or UTF-32; None for any other content."""
     for mark, encoding in _BYTE_ORDER_MARKS:
         if content.startswith(mark):
@@ -173,7 +173,7 @@ def decode_source(
         message = f"the file is larger than {max_bytes:,} bytes"
         problems.add(Problem(label, 1, 1, "too-large", message, "split it into several files"))
         return None
-    if decode_marked(content) is not None:
+    if decode_by_mark(content) is not None:
         message = "the file is UTF-16 or UTF-32"
         problems.add(Problem(label, 1, 1, "encoding", message, _SAVE))
         return None
