@@ -448,3 +448,22 @@ def test_a_deep_brainstorm_of_a_feature_starts_another_feature(scene: Scene) -> 
         "--from-brainstorm", "seven", "--unattended", rules=happy_path(requirements=requirements), name="fourth"
     )
     assert done.code == 0, done.out + done.err
+
+
+@pytest.mark.row("B11")
+@pytest.mark.finding("FT7")
+def test_a_finding_is_sorted_before_it_is_cut_and_a_question_without_room_is_open(scene: Scene) -> None:
+    words = ["lock", "index", "quota", "owner", "token", "cache", "queue", "label"]
+    found = [{"finding": f"The {word} is {word}ed.", "evidence": word, "weight": "MINOR"} for word in words]
+    found.append({"finding": "Everybody reads everything.", "evidence": "FR-1", "weight": "CRITICAL"})
+    decisive = [{"text": f"Which {word} is the {word}?"} for word in words[:5]]
+    sketch = {"address": "feature/brainstorming/sketch/*", "text": "A list.", "record": {"decisive": decisive}}
+    attack = {"address": "feature/design/attack/implementer/*", "data": {"findings": found}}
+    open_questions = "\n- B-1, B-2, B-3 and B-4 are assumed.\n"
+    rules = [sketch, attack, *happy_path(requirements=REQUIREMENTS + open_questions)]
+    done = scene.feature("--unattended", rules=rules)
+    assert done.code == 0, done.out + done.err
+    points = scene.prompts("feature/design/mended/*")[0].partition("# Current task")[2]
+    assert points.index("Everybody reads everything.") < points.index("The lock is locked.")
+    assert "B-5 was left open, and is named nowhere" in scene.prompts("feature/requirements/mended/*")[0]
+    assert "- B-5: Which token is the token?" in open_points(scene)
