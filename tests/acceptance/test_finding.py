@@ -223,3 +223,17 @@ def test_a_resumed_phase_shows_the_same_text(project: Call, skillrun: Call) -> N
     form.write_text(form.read_text().replace("Answer:", "Answer: yes"))
     assert skillrun("resume", "it").code == 0
     assert read_result(folder)["texts"] == [{"path": "src/app.py", "text": numbered_lines(1, 2)}]
+
+
+@pytest.mark.finding("FT5")
+def test_places_beyond_the_end_of_a_file_are_returned_with_its_length(project: Call, skillrun: Call) -> None:
+    folder = project(
+        "{{ paths_in('`src/app.py:2`, src/deep.py lines 2-3, `docs/guide.rst`, `gone.py:9`, `page.ts`') }}"
+    )
+    (folder / "src" / "deep.py").write_text("a\nb\nc")
+    (folder / "src" / "app.py").write_text("a\n")
+    assert skillrun("look", "hello", "--name", "it").code == 0
+    result = read_result(folder)
+    assert [(one["path"], one["length"]) for one in result["past_end"]] == [("src/app.py", 1)]
+    assert [one["path"] for one in result["missing"]] == ["gone.py"]
+    assert [one["path"] for one in result["found"]] == ["src/app.py", "src/deep.py", "docs/guide.rst", "page.ts"]

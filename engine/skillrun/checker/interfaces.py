@@ -23,7 +23,7 @@ from skillrun.syntax.source import Span
 from skillrun.templates.expressions import RenderError, Template, Value
 from skillrun.types.fields import Field, coerce, literal_error
 from skillrun.types.picoschema import find_templates
-from skillrun.types.types import ANY, NO_FACTS, Type, identifier, record
+from skillrun.types.types import ANY, NO_FACTS, TEXT, Type, identifier, list_of, record
 
 _EXPECTED: Final = {
     "list": "a list", "record": "a record", "number": "a number", "boolean": "true or false", "text": "text",
@@ -235,14 +235,14 @@ def find_empty_texts(label: str, fields: Iterable[Field]) -> frozenset[str]:
 def check_config(checker: ReferenceChecker, checks: tuple[Check, ...], settings: Settings) -> None:
     """Report each failed check at the config value that the check reads.
 
-    If several config files set the value, the problem is placed in the file with the highest precedence.
+    A check can read `config` and `roles`, which lists the written forms of all roles, with and without variants. If
+    several config files set the value, the problem is placed in the file with the highest precedence.
     """
-    problems = checker.problems
+    problems, roles = checker.problems, checker.lookups.role_forms() if checks else []
     for check in checks:
         problem_count = len(list(problems))
-        scope = Scope(
-            checker, settings, {"config": settings.config}, problems, owners=ScopeOwners(config=settings.name)
-        )
+        types = {"config": settings.config, "roles": list_of(TEXT)}
+        scope = Scope(checker, settings, types, problems, owners=ScopeOwners(config=settings.name))
         scope.record_view(check.span, "")
         scope.check_condition(check.must)
         if check.say is not None:
@@ -250,7 +250,7 @@ def check_config(checker: ReferenceChecker, checks: tuple[Check, ...], settings:
         if check.must is None or check.say is None or settings.data is None or len(list(problems)) > problem_count:
             continue
         for mode, data in (("", settings.data), *settings.modes.items()):
-            names = {"config": data}
+            names = {"config": data, "roles": roles}
             try:
                 if not check.must.render(names):
                     place = locate_config_value(check.must, settings, mode) or check.span

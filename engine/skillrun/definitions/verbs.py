@@ -197,7 +197,7 @@ VERBS: Final[Mapping[str, Verb]] = {
         Key("value", "paths or patterns, or records with a `path`"),
         ("reads",),
         _keys(show=Key("integer", "also return the texts, up to this many lines in total", least=1)),
-        result_fields=("found", "missing", "withheld", "texts", "left_out"),
+        result_fields=("found", "missing", "withheld", "past_end", "texts", "left_out"),
     ),
     "write": Verb(
         Key("text", "the artifact's path"),

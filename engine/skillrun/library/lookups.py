@@ -260,6 +260,14 @@ class Lookups:
         if member.model:
             self._add_model_reference(member.model, Span(span.source, after))
 
+    def role_forms(self) -> list[str]:
+        """Return each role as `role`, and as `role:variant` for each of its variants."""
+        forms = []
+        for name in self.library.names("roles"):
+            role = self.library.role(name)
+            forms += [name, *(f"{name}:{variant}" for variant in (role.variants if role is not None else ()))]
+        return forms
+
     def member_errors(self, written: Any) -> Iterator[InvalidName]:
         """Yield the errors of a member: an invalid form, or an unknown role, variant or model."""
         try:

@@ -132,6 +132,16 @@ def read_lines(
     return "\n".join([*kept, *encoding_notes(content)])
 
 
+def load_text(folder: ReadableFolder, path: str) -> bytes | None:
+    """Return the content of a file; None if it is binary, too long or unreadable. Raises TimeoutError."""
+    try:
+        return read_text(folder, path)
+    except TimeoutError:
+        raise
+    except (ToolError, OSError, SkillrunError):
+        return None
+
+
 def read_excerpts(
     folder: ReadableFolder, wanted: Mapping[str, Iterable[LineRange]], max_lines: int
 ) -> tuple[dict[str, str], list[str], list[str]]:
@@ -149,11 +159,8 @@ def read_excerpts(
         if max_lines <= 0 or room <= 0:
             left_out.append(path)
             continue
-        try:
-            content = read_text(folder, path)
-        except TimeoutError:
-            raise
-        except (ToolError, OSError, SkillrunError):
+        content = load_text(folder, path)
+        if content is None:
             left_out.append(path)
             continue
         lines, undecoded = split_lines(content), decode_text(content)[1]

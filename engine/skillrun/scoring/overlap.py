@@ -210,15 +210,15 @@ MIN_NEW_WORDS: Final = 5
 def find_new_items(
     later: Iterable[Any],
     earlier: Iterable[Any],
-    field: str,
+    fields: str | Iterable[str],
     min_words: int = MIN_NEW_WORDS,
     clean_text: Callable[[str], str] = str,
 ) -> list[dict[str, Any]]:
     """Return a record for each reply of `later`, with `member`, `status`, `new` and `alike`.
 
-    `new` lists the items of the list `field` that contain at least `min_words` words absent from the member's reply in
-    `earlier`. Words that `clean_text` removes do not count. If the member has no successful reply in `earlier`, all
-    words are new. A failed reply in `later` has no new items.
+    `new` lists the items of `fields`, which are lists or texts, that contain at least `min_words` words absent from the
+    member's reply in `earlier`. Words that `clean_text` removes do not count. If the member has no successful reply in
+    `earlier`, all words are new. A failed reply in `later` has no new items.
 
     `alike` maps each text field to its Jaccard overlap with the same field of the earlier reply.
     """
@@ -234,9 +234,9 @@ def find_new_items(
         old = earlier_by_member.get(str(reply.get("member")), {})
         data, old_data = _data(reply), _data(old)
         known = words("\n".join(_texts([old_data, old.get("text", "") if not old_data else ""])))
-        items = data.get(field)
-        listed = items if isinstance(items, list) else []
-        new = [item for item in listed if len(words(clean_text("\n".join(_texts(item)))) - known) >= min_words]
+        values = [data.get(name) for name in ([fields] if isinstance(fields, str) else fields)]
+        items = [item for value in values for item in (value if isinstance(value, list) else [value])]
+        new = [item for item in items if len(words(clean_text("\n".join(_texts(item)))) - known) >= min_words]
         alike = {
             name: round(overlap(text, old_data[name]), 4)
             for name, text in data.items()

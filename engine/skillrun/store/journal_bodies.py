@@ -90,6 +90,7 @@ class ToolBody(TypedDict, total=False):
     run: str
     answers: list[dict[str, object]]
     paths: dict[str, Verdict]
+    lengths: dict[str, int]
     excerpts: dict[str, str]
     left_out: list[str]
     data: object

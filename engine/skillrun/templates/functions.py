@@ -212,15 +212,23 @@ def hits(text: Any, patterns: Any) -> list[str]:
     return distinct_words(hit for pattern in expressions for hit in search(pattern, searched))
 
 
+def sentence(text: Any) -> str:
+    """Return the text without surrounding white space, and with a full stop if it ends without punctuation."""
+    stripped = "" if isinstance(text, Absent) else to_text(text).strip()
+    has_end = stripped.endswith("```") or stripped.rstrip("\"'”’»)]}*_`").endswith(tuple(".!?…:;。！？"))
+    return stripped if has_end or not stripped else f"{stripped}."
+
+
 def new_in(
-    later: Any, earlier: Any, field: Any, least: Any = similarity.MIN_NEW_WORDS, idle: Any = ()
+    later: Any, earlier: Any, fields: Any, least: Any = similarity.MIN_NEW_WORDS, idle: Any = ()
 ) -> list[dict[str, Any]]:
     """Compare each reply with the same member's earlier reply, and return its new items.
 
-    An item of the list `field` is new if it has at least `least` words that do not occur in the earlier reply. Words
-    that match a pattern in `idle` are ignored.
+    `fields` names the fields to compare, lists or texts. A text, or an item of a list, is new if it has at least
+    `least` words that do not occur in the earlier reply. Words that match a pattern in `idle` are ignored.
     """
     replies, before = to_list(later), to_list(earlier)
+    names = [fields] if isinstance(fields, str) else [to_text(name) for name in to_list(fields)]
     spend_on_values([replies, before])
     patterns = [pattern for several in named_patterns(idle).values() for pattern in several] if idle else []
 
@@ -231,7 +239,7 @@ def new_in(
             text = " ".join(text[end:start] for end, start in zip(ends, starts, strict=True))
         return text
 
-    return similarity.find_new_items(replies, before, to_text(field), to_integer(least), remove_idle_words)
+    return similarity.find_new_items(replies, before, names, to_integer(least), remove_idle_words)
 
 
 def mean(records: Any) -> dict[str, float]:

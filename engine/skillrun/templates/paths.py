@@ -1,7 +1,7 @@
 """Finds paths in documents, and detects which paths a nearby word marks as new.
 
-A path is a word with a `/` that looks like a file or folder. This module does not access files: the verb `find`
-determines whether a path exists.
+A path is a word with a `/` that looks like a file or folder, or the name of a file with a known ending. This module
+does not access files: the verb `find` determines whether a path exists.
 """
 
 from __future__ import annotations
@@ -18,13 +18,37 @@ LONGEST: Final = 300  # characters of a path
 _WORD: Final = re.compile(r"[^\s`,;()\[\]{}<>\"'“”‘’|=!]+")
 _URL: Final = re.compile(r"\b[a-zA-Z][a-zA-Z0-9+.-]{0,20}://[^\s`<>()\"']*|\bwww\.[^\s`<>()\"']*")
 _PLACE_IN_IT: Final = re.compile(r"(?:::|:\d|#).*", re.DOTALL)
-_LINES: Final = re.compile(r"(?::|#L)(\d{1,7})(?:[-–]L?(\d{1,7}))?(?!\d)")
+_RANGE: Final = r"(\d{1,7})(?:\s?[-–]\s?L?(\d{1,7}))?(?!\d)"
+# `:12`, `:12-40` or `#L12-L40`, and after a path `line 12`, `lines 12-40` or `12–40`
+_LINES: Final = re.compile(rf"(?::|#L){_RANGE}")
+_LINES_AFTER: Final = re.compile(
+    rf"[`*_]*[\s,:(]+(?:lines?\s|L)\s?{_RANGE}|[`*_]*[\s,:(]+(\d{{1,7}})\s?[-–]\s?(\d{{1,7}})(?![\d\w])"
+)
 _PART: Final = re.compile(r"[\w.@+~%*?-]+")
 _FILE: Final = re.compile(r".+\.[^\W\d_]\w{0,9}|\.[^\W\d_][\w.-]*", re.DOTALL)
 _DOMAIN: Final = re.compile(r"(?:[\w-]+\.)+(?:com|org|net|io|dev|app)")
 _MEDIA: Final = frozenset({"application", "audio", "font", "image", "message", "model", "multipart", "text", "video"})
 _WORDS: Final = frozenset({"and", "either", "if", "true", "try", "yes"})  # `try/except`, `if/else`
-_JOINED: Final = re.compile(r"[\s,;&+`*_/]*(?:\w{1,3}[\s`*_]+)?")
+_JOINED: Final = re.compile(r"[\s,;&+`*_/]*(?:(?:and|or|und|et|y|e|ou|o)[\s`*_]+)?", re.IGNORECASE)
+_PLACED: Final = r"(?:in|into|inside|to|from|of|by|for|with|on|over|via|using)(?:\s+(?:the|an?))?"
+_INSIDE: Final = re.compile(  # `new function in`, `add a call to the`
+    rf"(?:[`*_]*(?!(?:and|or)\b)\w[^\s,;|]*[^\s,;|.]?\s+)+{_PLACED}\W+", re.IGNORECASE
+)
+_IS: Final = re.compile(r"[\s`*_]*(?:is|are|will be|must be)\s+(?:an?\s+)?", re.IGNORECASE)
+_OF_ANOTHER: Final = re.compile(  # `with a new`, `gets a new`
+    rf"\b(?:{_PLACED}|(?!(?:is|are|be|was|were)\b)\w+\s+(?:the|an?))\s+$", re.IGNORECASE
+)
+_ENDINGS: Final = (
+    "py|pyi|ipynb|go|rs|java|kts?|scala|groovy|gradle|c|h|cc|cpp|cxx|hpp|cs|fs|rb|php|lua|swift|dart|exs?|clj|sh|bash|"
+    "ps1|bat|sql|graphql|proto|html?|css|scss|sass|less|xml|svg|json|jsonc|ya?ml|toml|ini|cfg|conf|properties|lock|mdx?|"
+    "rst|txt|adoc|tex|tf|tfvars|mk|cmake"
+)
+_SCRIPT_ENDINGS: Final = "jsx?|mjs|cjs|tsx?|vue|svelte"  # also of names of products: Node.js
+_BARE_FILE: Final = re.compile(rf"(?:\w[\w+-]*\.)+(?:{_ENDINGS})")
+_QUOTED_FILE: Final = re.compile(
+    rf"\.?(?:\w[\w+-]*\.)+(?:{_ENDINGS}|{_SCRIPT_ENDINGS})|\.[a-z]+(?:ignore|rc|config|attributes)|[A-Z][a-z]*file|"
+    "GNUmakefile|justfile|LICENSE|COPYING|NOTICE|CODEOWNERS"
+)
 _BULLET: Final = re.compile(r"\s*(?:[-*+]|\d{1,9}[.)]|\|)")
 _SENTENCE: Final = re.compile(r"[.;!?](?=\s)")
 
@@ -53,7 +77,7 @@ def paths_in(documents: Any, new: Any = ()) -> list[dict[str, Any]]:
             marked.setdefault(mark_line, []).append(mark_column)
         in_marked_list = False  # a list introduced by a line with a mark and a final colon
         for at, line in enumerate(document.lines):
-            mentions = list(_mentions(line)) if "/" in line else []
+            mentions = list(_mentions(line))
             marks_on_line = marked.get(at, [])
             if line.strip():
                 opens = bool(marks_on_line) and not mentions and line.rstrip(" *_").endswith(":")
@@ -69,35 +93,44 @@ def paths_in(documents: Any, new: Any = ()) -> list[dict[str, Any]]:
                 if mention.lines and (mention.path, mention.lines) not in known_lines:
                     known_lines.add((mention.path, mention.lines))
                     record["lines"].append({"first": mention.lines[0], "last": mention.lines[1]})
-    return list(paths.values())
+    names = {path.rpartition("/")[2] for path in paths if "/" in path}
+    return [record for path, record in paths.items() if path not in names]  # `app.py` is short for `src/app.py`
 
 
 def _mentions(line: str) -> Iterator[_Mention]:
+    if "/" not in line and "." not in line and "`" not in line:
+        return
     plain = _URL.sub(lambda url: " " * len(url[0]), line)
     for word in _WORD.finditer(plain):
         start, end = word.span()
-        if "/" not in word[0] or len(word[0]) > LONGEST or plain[end : end + 1] in ("<", "{", "$"):
+        if len(word[0]) > LONGEST or plain[end : end + 1] in ("<", "{", "$"):
             continue
         quoted = plain[start - 1 : start] == "`" == plain[end : end + 1]
         if word[0].endswith("/") and plain[end : end + 1] == "`" and not quoted:
             continue  # a `/` between two words; the second word is in backticks
+        if "/" not in word[0] and (plain[end : end + 1] == "(" or not (quoted or "." in word[0])):
+            continue  # a call such as `response.json()`, or a word
         path = _PLACE_IN_IT.sub("", word[0]).rstrip(".…:,?!*_" if not quoted else "….:,")
         path = path.lstrip("*_").removeprefix("./")
         spend(MENTION_WORK)
         if _is_path(path, quoted):
-            named = _LINES.search(word[0])  # `:12`, `:12-40` or `#L12-L40`
-            first, last = sorted((int(named[1]), int(named[2] or named[1]))) if named else (0, 0)
+            named = _LINES.search(word[0]) or _LINES_AFTER.match(plain, end)
+            numbers = [int(each) for each in named.groups() if each] if named else [0]
+            first, last = min(numbers), max(numbers)
             yield _Mention(path, start, end, (first, last) if first else None)
 
 
 def _is_path(path: str, quoted: bool) -> bool:
-    """Whether a word with a `/` is a path.
+    """Whether a word is a path.
 
-    A word outside backticks must end in `/` or a file extension, or start with a dot. Words that start with `/`, `~`,
-    `$` or `-` are not paths, because they are commands, routes, options or files outside a repository.
+    A word without a `/` must be the name of a file with a known ending. Any other word outside backticks must end in
+    `/` or a file extension, or start with a dot. Words that start with `/`, `~`, `$` or `-` are not paths, because they
+    are commands, routes, options or files outside a repository.
     """
     *folders, leaf = path.split("/")
-    if not folders or path[:1] in "/~$-" or any(_PART.fullmatch(part) is None for part in (*folders, leaf or "x")):
+    if not folders:
+        return (_QUOTED_FILE if quoted else _BARE_FILE).fullmatch(leaf) is not None
+    if path[:1] in "/~$-" or any(_PART.fullmatch(part) is None for part in (*folders, leaf or "x")):
         return False
     if not any(each.isalpha() for each in path) or any(set(part) == {"."} and len(part) > 2 for part in folders):
         return False
@@ -141,6 +174,16 @@ def _select_group(line: str, mentions: list[_Mention], groups: list[list[int]], 
     following = next((group for group in groups if mentions[group[0]].start > column), [])
     end = mentions[preceding[-1]].end if preceding else column
     start = mentions[following[0]].start if following else column
+    between = line[end:column]
+    if preceding and _IS.fullmatch(between):
+        return preceding[-1:] if between.split()[-1] in ("is", "a", "an") else preceding
+    touches = not any(each.isalnum() or each in ":|" for each in between)
+    if preceding and _OF_ANOTHER.search(between) and between.count("(") == between.count(")"):
+        preceding = []
+    if following and _INSIDE.fullmatch(line, column, start):  # something new in a file is not a new file
+        preceding, following = preceding if touches else [], []
+    if preceding and touches:
+        preceding = preceding[-1:]  # `a.py`, `b.py` (new)
     if not preceding or not following:
         return [] if _SENTENCE.search(line, end, start) else preceding or following
     depth = 0  # of brackets; commas inside brackets do not count
@@ -148,4 +191,4 @@ def _select_group(line: str, mentions: list[_Mention], groups: list[list[int]], 
         depth += (line[at] in "([") - (line[at] in ")]")
         if depth <= 0 and line[at] in ",;.|" and line[at + 1 : at + 2].isspace():
             return preceding if column < at else following
-    return following if any(each.isalnum() for each in line[end:column]) else preceding
+    return following if any(each.isalnum() for each in between) or ":" in between else preceding

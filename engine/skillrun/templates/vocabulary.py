@@ -140,6 +140,7 @@ BUILTINS: Final[Mapping[str, Builtin]] = {
     ),
     "overlap": _dual_use(functions.overlap, NUMBER),
     "section": _dual_use(functions.section, TEXT.maybe()),
+    "sentence": _dual_use(functions.sentence, TEXT),
     "slug": _dual_use(functions.slug, TEXT),
     "tokens": _dual_use(functions.tokens, NUMBER),
     "top": _dual_use(functions.top, return_types.top_result, accepts="a list", number_arguments=(1, "n")),
@@ -220,13 +221,15 @@ MANUAL: Final[Mapping[str, str]] = {
     ),
     "mean": "`mean`: the mean of each numeric field of a list of records",
     "new_in": (
-        "`new_in(earlier, field, least, idle)`: a record for each reply of a list, compared with the same member's "
-        "reply in the list `earlier`: `member`, `status`, `new` and `alike`. `new` lists the items of the list `field` "
-        "with at least `least` (5) words that do not occur in the earlier reply; words that match the patterns `idle` "
-        "do not count. `alike` is the `overlap` of each text field with the earlier one"
+        "`new_in(earlier, fields, least, idle)`: a record for each reply of a list, compared with the same member's "
+        "reply in the list `earlier`: `member`, `status`, `new` and `alike`. `new` lists the items of the named "
+        "fields, which are lists or texts, with at least `least` (5) words that do not occur in the earlier reply; "
+        "words that match the patterns `idle` do not count. `alike` is the `overlap` of each text field with the "
+        "earlier one"
     ),
     "overlap": "`overlap(other)`: the share of words that two texts have in common, 0 to 1",
     "section": "`section(heading)`: the text under a markdown heading; absent if there is no such heading",
+    "sentence": "`sentence`: the text with a full stop at its end, unless it ends with punctuation",
     "slug": "`slug`: the text as a name of lower-case letters, digits and hyphens",
     "tokens": "`tokens`: an estimate of the number of tokens",
     "top": "`top(n)`: the first n items of a list, or the first n pairs of a mapping",

@@ -88,6 +88,98 @@ def test_an_issue_is_read_as_github_prints_it(hold: Hold, monkeypatch: pytest.Mo
     assert run.artifact("plan.md").startswith("# Plan: #12 Login fails\n")
 
 
+@pytest.mark.row("D10")
+@pytest.mark.finding("FT5")
+@pytest.mark.parametrize("text", ["", " \n\t\n", "# Plan\n", "---\n\n***\n", "\ufeff"])
+def test_an_empty_plan_is_rejected_before_any_call(hold: Hold, text: str) -> None:
+    run = hold(workflow="review-plan", subject="target.md", files={"target.md": text}, code=1)
+    assert "failed: The plan `target.md` is empty. Write the plan, or name another file." in run.done.out
+    assert run.calls == {}
+
+
+@pytest.mark.row("D10")
+@pytest.mark.finding("FT5")
+def test_code_reports_missing_files_and_lines_of_a_plan(hold: Hold) -> None:
+    plan = """# Plan
+Change `setup.py`, README.md and `pyproject.toml`; `Makefile` and `app.py` stay.
+Create `src/fresh.py` for `src/gone.py`.
+- Files: `src/lost.py`, `src/more.py` (new)
+Add a check to `src/away.py`. See `src/login.py:5000` and `src/app.py:1`.
+"""
+    files = {**CODE, "target.md": plan, "Makefile": "all:\n"}
+    run = hold(workflow="review-plan", subject="target.md", files=files, flags=["--repo", "."])
+    found = run.artifact("plan-review.md").partition("## What code found\n")[2].partition("\n## ")[0]
+    missing = ("setup.py", "README.md", "pyproject.toml", "src/gone.py", "src/lost.py", "src/away.py")
+    lines = {f"- `{path}` is not in the repository, and the plan does not call it new" for path in missing}
+    lines.add("- `src/login.py` has 40 lines, and the plan names line 5000")
+    assert {line.rpartition(" (line ")[0] for line in found.strip().splitlines()} == lines
+
+
+@pytest.mark.row("D10")
+@pytest.mark.finding("FT5")
+def test_without_a_repository_only_quotations_are_evidence(hold: Hold) -> None:
+    rule = weighing(challenge("CRITICAL", "Place", where="src/login.py:3"), challenge("MAJOR", "Words", quote=QUOTE))
+    run = hold(rule, workflow="review-plan", subject="target.md", files={"target.md": TARGET})
+    assert run.summary("verdict")["outputs"]["verdict"] == "ready with changes"
+    assert "in `where`" not in run.prompt("*/weighed/*")
+
+
+@pytest.mark.row("D10")
+@pytest.mark.finding("FT4", "FT12")
+def test_code_checks_a_corrected_plan_again(hold: Hold) -> None:
+    draft = PLAN + "\nChange `src/gone.py` and `src/away.py`. The rest is TBD.\n"
+    corrected = PLAN + "\nChange `src/gone.py`, `src/other.py` and `src/login.py:99`.\nThe rest is TBD.\n"
+    given = [
+        {"id": "P-1", "done": "changed", "how": "It is named."},
+        {"id": "P-2", "done": "changed", "how": "Removed."},
+        {"id": "P-3", "done": "kept", "how": "The issue leaves it open."},
+    ]
+    rewrite = {"address": "*/mended/*", "text": corrected, "record": {"answers": given}}
+    rules = ({"address": "*/draft/*", "text": draft}, rewrite)
+    run = hold(*rules, workflow="plan-issue", files=CODE, flags=["--repo", "."])
+    kept = "This line puts off what work needs: Change `src/gone.py` and `src/away.py`. The rest is TBD."
+    section = run.artifact("plan.md").partition("\n## Found and not mended\n")[2].partition("\n## ")[0]
+    ending = "is not in the repository, and the plan does not say that it is new."
+    assert section.strip().splitlines() == [
+        f"- The file src/gone.py {ending} The author's answer: changed, It is named.",
+        f"- The file src/other.py {ending}",
+        "- The file src/login.py has 40 lines, and the plan names line 99.",
+        "- This line puts off what work needs: The rest is TBD.",
+        f"- {kept} The author's answer: kept, The issue leaves it open.",
+    ]
+    assert run.summary("plan")["flags"]["unmended"] == 4
+    assert "Code still finds 4 problems in the plan, listed at its end." in run.summary("plan")["quality_warnings"]
+    assert len([address for address in run.calls if "/mended/" in address]) == 1
+
+
+@pytest.mark.row("D10")
+@pytest.mark.finding("FT1")
+def test_a_plan_has_the_conflicts_and_the_decision_of_a_person(hold: Hold) -> None:
+    unsure: list[Rule] = [
+        {"address": f"*/first/{one}/*", "data": answer(f"{one} would guess so.", "A guess.", level="LOW")}
+        for one in (ARCHITECT, SECURITY, TESTER)
+    ]
+    config = {"deliberation": {"rounds": 1}}
+    run = hold(*unsure, CLASH, workflow="plan-issue", config=config, answers={"verdict": "Use rows."})
+    plan = run.artifact("plan.md")
+    assert "## Decided by a person\n\nNone of the specialists was sure. A person decided: Use rows.\n" in plan
+    assert "## Conflicts\n\n- C-1 (Where sessions live): the chair, by evidence: Rows hold. A row is deleted.\n" in plan
+
+
+@pytest.mark.row("D10")
+@pytest.mark.finding("FT13")
+def test_sentences_of_a_record_end_with_punctuation(hold: Hold) -> None:
+    data: dict[str, Any] = {
+        **RECORD["data"],
+        "dissents": [{"member": ARCHITECT, "holds": "one line in `cli.py`", "because": "there is one caller"}],
+        "open": [{"question": "How long", "matters": "the table grows", "who": "the owner"}],
+        "options": [],
+    }
+    text = hold({"address": "*/record/decision/*", "data": data}).artifact("decision-record.md")
+    assert f"- {ARCHITECT} would do this: one line in `cli.py`. there is one caller. Confidence HIGH; " in text
+    assert "- How long. the table grows. To settle by: the owner.\n" in text
+
+
 @pytest.mark.slow
 @pytest.mark.row("D10")
 def test_findings_of_code_in_a_plan_are_fixed_once_or_reported(hold: Hold) -> None:
@@ -119,6 +211,7 @@ def test_findings_of_code_in_a_plan_are_fixed_once_or_reported(hold: Hold) -> No
     assert not [address for address in sound.calls if "/mended/" in address], "a plan without faults costs no call"
 
 
+UNPROVED = ("Invented", "Nothing shown", "No such place", "Anywhere", "Not there")
 QUOTE = "Sessions live in a *signed* cookie."
 TARGET = f"# Plan\n\n{QUOTE} AC-7 holds. Change `src/login.py` and `src/gone.py`.\n\n- Limits: TBD\n"
 
@@ -134,6 +227,7 @@ def weighing(*challenges: dict[str, Any], **more: Any) -> Rule:
 
 
 @pytest.mark.row("D10")
+@pytest.mark.finding("FT5")
 @pytest.mark.parametrize(
     ("challenges", "verdict"),
     [
@@ -148,16 +242,22 @@ def weighing(*challenges: dict[str, Any], **more: Any) -> Rule:
         ([challenge("CRITICAL", "Nothing shown")], "ready"),
         ([challenge("CRITICAL", "No such place", where="src/nowhere.py:3")], "ready"),
         ([challenge("CRITICAL", "Anywhere", where="in the second step.")], "ready"),
-        (
-            [challenge("MAJOR", "By name", where="`Makefile`"), challenge("MINOR", "Line", where="setup:3")],
-            "ready with changes",
+        ([challenge("MAJOR", "By name", where="`Makefile`")], "ready with changes"),
+        ([challenge("MAJOR", "Name and line", where="setup.py, line 2")], "ready with changes"),
+        ([challenge("MAJOR", "Not there", where="pyproject.toml:1")], "ready"),
+        *(
+            (
+                [challenge("CRITICAL", "Not there", where=where), challenge("MINOR", "Small", where="src/login.py:40")],
+                "ready",
+            )
+            for where in ("src/login.py:41", "src/login.py, line 5000", "`src/login.py` 41–50", "src/login.py#L50")
         ),
     ],
 )
 def test_the_verdict_depends_on_the_challenges_with_evidence(
     hold: Hold, challenges: list[dict[str, Any]], verdict: str
 ) -> None:
-    files = {**CODE, "target.md": TARGET}
+    files = {**CODE, "target.md": TARGET, "Makefile": "all:\n", "setup.py": "a\nb\n"}
     run = hold(weighing(*challenges), workflow="review-plan", subject="target.md", files=files, flags=["--repo", "."])
     text = run.artifact("plan-review.md")
     assert text.startswith(f"# Review of target.md\n\n**{verdict.capitalize()}** (")
@@ -165,7 +265,7 @@ def test_the_verdict_depends_on_the_challenges_with_evidence(
     unproved = text.partition("## Raised without evidence")[2]
     for one in challenges:
         is_listed = f"### {one['severity']}: {one['title']}" in text
-        assert is_listed is (one["title"] not in ("Invented", "Nothing shown", "No such place", "Anywhere"))
+        assert is_listed is (one["title"] not in UNPROVED)
         assert is_listed or one["title"] in unproved
 
 

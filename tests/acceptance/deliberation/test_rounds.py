@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +13,7 @@ from tests.acceptance.deliberation.conftest import (
     CLASH,
     COOKIE,
     PHASES,
+    RECORD,
     RULING,
     SECURITY,
     TABLE_ROW,
@@ -89,6 +92,27 @@ def test_an_invalid_override_is_reported(hold: Hold) -> None:
     assert not run.folder.exists()
 
 
+@pytest.mark.row("D1", "D2")
+@pytest.mark.finding("FT13")
+def test_validate_reports_unknown_roles_and_teams_of_more_than_four(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    overrides = [{"agent_a": "securty-analyst", "agent_b": f"{ARCHITECT}@opus", "level": "HIGH"}]
+    teams = {"five": [*ALL, "operator", "implementer"], "typo": ["software-architect:pragmatical"]}
+    (tmp_path / "config").mkdir()
+    path = tmp_path / "config" / "deliberation.yaml"
+    path.write_text(json.dumps({"teams": teams, "deliberation": {"conflict_overrides": overrides}}))
+    messages = [one["message"] for one in skillrun("validate", "--json").json["problems"]]
+    assert [message.partition(",")[0].partition(";")[0] for message in sorted(messages)] == [
+        "`conflict_overrides` names securty-analyst",
+        "`teams` names software-architect:pragmatical",
+        "a team in `teams` has more than four members",
+    ]
+    path.write_text(json.dumps({"teams": {"four": [*ALL, "operator@opus"]}}))
+    assert skillrun("validate").code == 0
+
+
 @pytest.mark.row("D1")
 def test_more_than_three_rounds_or_four_specialists_are_rejected(hold: Hold) -> None:
     assert "`rounds` is 4; there are one to three" in hold(config={"deliberation": {"rounds": 4}}, code=1).done.err
@@ -113,21 +137,60 @@ def test_members_answer_independently_and_without_conflict_there_is_one_round(ho
     assert run.record["high_pairs"], "a second round was possible"
 
 
+GAP = {"id": "G-1", "question": "Who deletes old rows?", "priority": "HIGH", "candidates": ["A job.", "The owner."]}
+WITH_GAP: Rule = {"address": "*/findings/*", "data": {**findings(), "gaps": [GAP]}}
+
+
 @pytest.mark.row("D4")
+@pytest.mark.finding("FT1")
 def test_gaps_become_open_questions(hold: Hold) -> None:
-    gap = {"id": "G-1", "question": "Who deletes old rows?", "priority": "HIGH", "candidates": ["A job."]}
-    run = hold({"address": "*/findings/*", "data": {**findings(), "gaps": [gap]}})
-    assert run.summary("deliberation")["open_questions"] == [gap]
+    run = hold(WITH_GAP)
+    assert run.summary("deliberation")["open_questions"] == [GAP]
     assert "Who deletes old rows?" in run.prompt("*/record/decision/*")
+    record = run.artifact("decision-record.md")
+    line = "- Who deletes old rows? No specialist answered this; its priority is HIGH."
+    assert f"{line} Possible answers: A job.; The owner.\n" in record.partition("\n## Open\n")[2]
+    assert "**Open:** 2, [below](#open)." in record
+    repeated = {**RECORD["data"], "open": [{"question": GAP["question"], "matters": "They grow.", "who": "the owner"}]}
+    again = hold(WITH_GAP, {"address": "*/record/decision/*", "data": repeated}, flags=["--out", "others"])
+    assert again.artifact("decision-record.md").count("Who deletes old rows?") == 1
+
+
+@pytest.mark.row("D4")
+@pytest.mark.finding("FT1")
+@pytest.mark.parametrize(("workflow", "document"), [("plan-issue", "plan.md"), ("review-plan", "plan-review.md")])
+def test_gaps_reach_the_plan_and_the_review(hold: Hold, workflow: str, document: str) -> None:
+    files = {"plan.md": "# Plan\n\nKeep sessions in a signed cookie.\n"}
+    run = hold(WITH_GAP, workflow=workflow, subject="plan.md", files=files)
+    section = run.artifact(document).partition("\n## Questions without an answer\n")[2]
+    assert "- G-1 (HIGH): Who deletes old rows? Possible answers: A job.; The owner.\n" in section
+
+
+@pytest.mark.row("D4")
+@pytest.mark.finding("FT1")
+def test_the_documents_report_that_nobody_compared_the_answers(hold: Hold) -> None:
+    run = hold({"address": "*/findings/*", "fail": "overloaded"})
+    line = "The chair could not compare the answers, so nobody looked for conflicts."
+    assert f"## Conflicts\n\n- {line}\n" in run.artifact("decision-record.md")
+
+
+@pytest.mark.row("D1")
+@pytest.mark.finding("FT13")
+def test_the_pace_of_the_end_is_in_the_prompt_of_the_resolution(hold: Hold) -> None:
+    config: dict[str, Any] = {"deliberation": {"rounds": 1, "pace": {"end": 2}}}
+    prompt = hold(CLASH, config=config).prompt("*/resolution/*")
+    assert "`because` has at most 2 reasons, each with its place or case." in prompt
 
 
 @pytest.mark.row("D3")
+@pytest.mark.finding("FT13")
 def test_a_member_that_does_not_reply_is_left_out(hold: Hold) -> None:
     run = hold({"address": f"*/first/{TESTER}/*", "fail": "overloaded"})
     assert TESTER not in run.prompt("*/findings/*").replace(f"{TESTER} did not answer", "")
     assert run.record["answered"] == [2, 0, 0]
     assert run.record["dispatched"] == [3, 0, 0]
-    assert f"- {TESTER}: did not answer" in run.artifact("decision-record.md")
+    assert f"- {TESTER}: did not answer\n" in run.artifact("decision-record.md")
+    assert f"- {TESTER}: opened no file" not in run.artifact("decision-record.md")
     assert run.summary("deliberation")["flags"]["degraded"] is True
     failed = hold({"address": "*/first/*", "fail": "overloaded"}, flags=["--out", "others"], code=1)
     assert "`first` was not answered" in failed.done.out
@@ -151,6 +214,10 @@ def test_only_members_in_conflict_answer_again_and_see_who_raised_the_concern(ho
 SAME = COOKIE["reasons"][0]["reason"]
 ENGAGEMENT = {
     "new reasons for the same position": (second(ARCHITECT, STAYS, NEW), "engaged"),
+    "four new words": (second(ARCHITECT, STAYS, "NFSv3 retries lose EEXIST."), "engaged"),
+    "two new words": (second(ARCHITECT, STAYS, "It breaks replication."), "engaged"),
+    "new words in other scripts": (second(ARCHITECT, STAYS, "Ключ ротируется ежедневно."), "engaged"),
+    "a new reason in the position": (second(ARCHITECT, f"{STAYS} Revocation costs one lookup in memory."), "engaged"),
     "a changed mind": (second(ARCHITECT, "Rows in Redis, by number.", SAME), "engaged"),
     "a repetition": (second(ARCHITECT, STAYS, SAME), "repeats or dismisses"),
     "nearly the same words": (
@@ -160,12 +227,19 @@ ENGAGEMENT = {
         "repeats or dismisses",
     ),
     "a dismissal": (second(ARCHITECT, STAYS, "This was already addressed in my first answer."), "repeats or dismisses"),
+    "a dismissal with other words": (
+        second(
+            ARCHITECT, STAYS, "That doesn't matter.", "The concern is overblown and not relevant here.", "I disagree."
+        ),
+        "repeats or dismisses",
+    ),
     "no reasons": (second(ARCHITECT, STAYS), "repeats or dismisses"),
     "silence": (second(ARCHITECT), "silent"),
 }
 
 
 @pytest.mark.row("D6")
+@pytest.mark.finding("FT2")
 @pytest.mark.parametrize("case", ENGAGEMENT)
 def test_a_member_with_something_new_is_engaged(hold: Hold, case: str) -> None:
     reply, outcome = ENGAGEMENT[case]
@@ -258,17 +332,26 @@ def test_prompts_get_shorter_and_narrower(hold: Hold) -> None:
 TESTS_REASON = "A test can put a row there and check it."
 
 
+CONCERN = "A stolen cookie cannot be taken back."
+
+
 @pytest.mark.row("D7")
+@pytest.mark.finding("FT13")
 @pytest.mark.parametrize(
-    ("by", "against", "says"),
+    ("by", "against", "says", "outcome"),
     [
-        ("HIGH", "LOW", "the concern holds"),
-        ("LOW", "MEDIUM", "the proposal holds"),
-        ("MEDIUM", "MEDIUM", "neither has it"),
-        ("MEDIUM", "HIGH", "the proposal holds"),
+        ("HIGH", "LOW", "the concern holds", f"HIGH against LOW, the concern of {SECURITY} holds: {CONCERN}"),
+        ("LOW", "MEDIUM", "the proposal holds", f"MEDIUM against LOW, this holds: {STAYS} ({ARCHITECT})"),
+        (
+            "MEDIUM",
+            "MEDIUM",
+            "neither has it",
+            f"MEDIUM on both sides, neither holds. The concern of {SECURITY}: {CONCERN}",
+        ),
+        ("MEDIUM", "HIGH", "the proposal holds", f"HIGH against MEDIUM, this holds: {STAYS} ({ARCHITECT})"),
     ],
 )
-def test_confidence_decides_between_sides(hold: Hold, by: str, against: str, says: str) -> None:
+def test_confidence_decides_between_sides(hold: Hold, by: str, against: str, says: str, outcome: str) -> None:
     rules = [
         {"address": f"*/first/{SECURITY}/*", "data": answer("A table.", "Ended at once.", level=by)},
         {"address": f"*/first/{ARCHITECT}/*", "data": answer(STAYS, SAME, level=against)},
@@ -278,7 +361,9 @@ def test_confidence_decides_between_sides(hold: Hold, by: str, against: str, say
     line = f"C-1: {SECURITY} is {by}, the other side {against}; by confidence {says}"
     assert line in run.prompt("*/resolution/*")
     assert line in run.prompt("*/record/decision/*"), "the rule also applies without the chair"
-    assert run.record["conflicts"] == ["C-1 (Where sessions live): by confidence alone"]
+    (conflicts,) = run.record["conflicts"]
+    assert conflicts == f"C-1 (Where sessions live): by confidence alone, {outcome}"
+    assert f"- {conflicts}\n" in run.artifact("decision-record.md")
 
 
 @pytest.mark.row("D7")
@@ -315,6 +400,7 @@ def test_the_user_decides_when_every_member_is_unsure(hold: Hold) -> None:
 @pytest.mark.row("D7")
 def test_the_user_may_let_the_chair_decide_and_one_confident_member_is_enough(hold: Hold) -> None:
     run = hold(*UNSURE, answers={"verdict": "let the chair decide"})
+    assert "None of the specialists was sure, and a person let the chair decide." in run.artifact("decision-record.md")
     assert "A person decided" not in run.artifact("decision-record.md")
     assert run.record["escalated"] is True
     sure = hold(*UNSURE[:2], flags=["--out", "others"])
@@ -439,6 +525,6 @@ def test_two_conflicts_are_resolved_separately(hold: Hold) -> None:
     run = hold({"address": "*/findings/*", "data": both}, config=config)
     assert run.record["conflicts"] == [
         "C-1 (Where sessions live): the chair, by evidence: Rows hold. A row is deleted.",
-        "C-2 (Where sessions live): by confidence alone",
+        f"C-2 (Where sessions live): by confidence alone, HIGH against MEDIUM, this holds: {STAYS} ({ARCHITECT})",
     ]
     assert RULING["address"] == "*/resolution/*"

@@ -51,6 +51,12 @@ def test_all_texts_of_a_record_count() -> None:
     assert result["new"] == [item]
 
 
+@pytest.mark.finding("FT2")
+def test_texts_and_lists_of_several_fields_count() -> None:
+    (result,) = new_in([reply("a", ["Ten rows."], "Do it twice.")], [reply("a", [])], ["reasons", "position", "no"], 1)
+    assert result["new"] == ["Ten rows.", "Do it twice."]
+
+
 def test_ignored_phrases_do_not_count() -> None:
     later = [reply("a", ["As I said before, do it now."])]
     (counted,) = new_in(later, [reply("a", [])], "reasons", 3)

@@ -181,6 +181,7 @@ def test_invalid_arguments_are_a_render_error(expression: str) -> None:
 # paths
 
 
+@pytest.mark.finding("FT5")
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -194,6 +195,10 @@ def test_invalid_arguments_are_a_render_error(expression: str) -> None:
         ("runs/<name>/x.md a/{b}/c.md a/$X/d.md …/e.md .../f.md", ""),
         ("```\npytest tests/test_a.py\n```", "tests/test_a.py"),
         ("`NULL`/`''` no/ yes", "no/"),
+        ("setup.py, `README.md`, pyproject.toml and `Makefile`", "setup.py README.md pyproject.toml Makefile"),
+        ("`app.js` `.gitignore` `.csv` `json.loads()` `os.path` Node.js e.g. v1.2 x.y", "app.js .gitignore"),
+        ("`response.json()` a.b.com `*.py` the Makefile", ""),
+        ("`src/app.py`, later `app.py`", "src/app.py"),
     ],
 )
 def test_paths_are_words_that_look_like_files_and_folders(text: str, expected: str) -> None:
@@ -210,6 +215,11 @@ def test_paths_are_words_that_look_like_files_and_folders(text: str, expected: s
         ("`a/x.py` (command, new), `b/y.py`", "a/x.py"),
         ("New files:\n\n- `a/x.py`\n- `b/y.py`\n\nand c/z.py", "a/x.py b/y.py"), ("## New\n\n`a/x.py`", ""),
         ("`a/x.py`\n\nnew `a/x.py`", "a/x.py"),
+        ("`a/x.py`, `b/y.py` (new)", "b/y.py"), ("new `b/y.py` for `a/x.py`", "b/y.py"),
+        ("`a/x.py`: new `b/y.py`", "b/y.py"), ("a new check in `a/x.py`", ""), ("a new `f()` of the `a/x.py`", ""),
+        ("`a/x.py` with a new class, and `b/y.py` (new)", "b/y.py"), ("`a/x.py` gets a new function", ""),
+        ("`b/y.py` is new and used in `a/x.py`", "b/y.py"), ("`a/x.py` and `b/y.py` are new", "a/x.py b/y.py"),
+        ("`setup.py` and new `run.py`", "run.py"),
     ],
 )  # fmt: skip
 def test_a_path_is_new_when_the_words_next_to_it_match(line: str, expected: str) -> None:
@@ -222,6 +232,8 @@ def test_a_path_is_new_when_the_words_next_to_it_match(line: str, expected: str)
     [
         ("`a/x.py:3`", [(3, 3)]), ("a/x.py:3-7, a/x.py:9–12", [(3, 7), (9, 12)]), ("a/x.py#L3-L7", [(3, 7)]),
         ("a/x.py:3:5", [(3, 3)]), ("a/x.py:7-3", [(3, 7)]), ("a/x.py:3 and a/x.py:3", [(3, 3)]), ("a/x.py", []),
+        ("a/x.py, line 3", [(3, 3)]), ("`a/x.py` 3–7", [(3, 7)]), ("a/x.py (lines 3-7)", [(3, 7)]),
+        ("a/x.py has 3 lines", []), ("a/x.py 3 times", []),
         ("a/x.py::test_it", []), ("a/x.py:0", []), ("a/x.py:12345678", []), ("a/x.py#title", []),
     ],
 )  # fmt: skip

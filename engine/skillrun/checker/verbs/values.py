@@ -16,7 +16,7 @@ from skillrun.definitions.reader import RESERVED_NAMES
 from skillrun.syntax.diagnostics import Suggestion, near_miss
 from skillrun.templates.expressions import Template
 from skillrun.types.schemas import quote_value
-from skillrun.types.types import ANY, NO_FACTS, TEXT, Facts, Type, identifier, list_of, merge_types, record
+from skillrun.types.types import ANY, NO_FACTS, NUMBER, TEXT, Facts, Type, identifier, list_of, merge_types, record
 
 WILDCARDS: Final = "*?["
 _DOCUMENT: Final = record({"path": TEXT, "text": TEXT}, "the document")
@@ -118,6 +118,8 @@ def check_find(scope: Scope, step: Step, main: Type, value_types: Types) -> Type
         scope.report(span, "type", message, hint)
     items = list_of(item.present()._replace(values=None))
     fields = {"found": items, "missing": items, "withheld": items}
+    if item.kind == "record" and "lines" in item.fields:
+        fields["past_end"] = list_of(record({**item.fields, "length": NUMBER}, "the place")).maybe()
     fields |= {"texts": list_of(_DOCUMENT), "left_out": list_of(TEXT)} if "show" in value_types else {}
     return record(fields, step.id or "find")
 

@@ -21,9 +21,10 @@ from skillrun.library.settings import step_address
 from skillrun.questions.answers import Question
 from skillrun.replay import READS, Body, attempt_address, fingerprint_text, round_address
 from skillrun.repository.confined_folder import LONGEST, ConfinedFolder
-from skillrun.repository.file_tools import LineRange, read_excerpts
+from skillrun.repository.file_tools import LineRange, load_text, read_excerpts
 from skillrun.repository.paths import PathRefused, require_slug
 from skillrun.repository.readable_folder import SECONDS, PathWithheld, ReadableFolder, split_path
+from skillrun.repository.results import split_lines
 from skillrun.repository.wildcards import InvalidPattern, compile_wildcard
 from skillrun.runtime.asking.asking import ask_questions
 from skillrun.runtime.calls.tools import (
@@ -302,7 +303,8 @@ async def run_write(step: Step, frame: Frame) -> StepResult:
 async def run_find(step: Step, frame: Frame) -> StepResult:
     """Return the items, grouped as `found`, `missing` and `withheld`. A resumed phase gets the same result.
 
-    With `show`, also return lines of the files as `texts`, and the places that are not shown as `left_out`.
+    If items name lines, also return those whose file ends before them as `past_end`, with its `length` in lines. With
+    `show`, also return lines of the files as `texts`, and the places that are not shown as `left_out`.
     """
     value = frame.main(step)
     items = [] if isinstance(value, Absent) else list(value) if isinstance(value, list | tuple) else [value]
@@ -315,7 +317,7 @@ async def run_find(step: Step, frame: Frame) -> StepResult:
         paths.append(path)
     wanted = list(dict.fromkeys(paths))
     most = max(0, frame.whole(step, "show", 0)) if "show" in step.values else None
-    places = _places(items, paths) if most is not None else {}
+    places = _places(items, paths)
     if len(wanted) > MOST_PATHS:
         raise StepFailed(f"`find` takes at most {MOST_PATHS:,} paths; this step has {len(wanted):,}", frame.at(step))
     folder = str(frame.phase.names["repository"])
@@ -323,11 +325,20 @@ async def run_find(step: Step, frame: Frame) -> StepResult:
     async def look() -> ToolBody:
         return await asyncio.to_thread(_find_paths, frame.run, folder, wanted, places, most)
 
-    question = ["find", folder, wanted] if most is None else ["find", folder, wanted, list(places.items()), most]
+    question: list[object] = ["find", folder, wanted]
+    if most is not None or any(places.values()):
+        question += [list(places.items()), most]
     seen = await read_once(step, frame, json.dumps(question), look)
     result: dict[str, list[Any]] = {"found": [], "missing": [], "withheld": []}
     for item, path in zip(items, paths, strict=True):
         result[seen.get("paths", {}).get(path, "missing")].append(item)
+    if any(places.values()):
+        lengths = seen.get("lengths", {})
+        result["past_end"] = [
+            {**item, "length": lengths[path]}
+            for item, path in zip(items, map(normpath, paths), strict=True)
+            if path in lengths and lengths[path] < max((end for _, end in places[path]), default=0)
+        ]
     if most is not None:
         texts = seen.get("excerpts", {})
         simulation = frame.run.options.simulation
@@ -362,28 +373,33 @@ def _range(value: Any) -> LineRange | None:
 def _find_paths(
     run: Run, folder: str, paths: Iterable[str], places: Mapping[str, list[LineRange]], most: int | None
 ) -> ToolBody:
-    """Return the status of each path, and at most `most` lines of the files.
+    """Return the status of each path, the lengths of files, and at most `most` lines of the files.
 
-    Raises SkillrunError if the workflow has no repository, or if the search takes too long.
+    A name without a folder is found in any folder. Lengths, in lines, are those of the files in which `places` names
+    lines. Raises SkillrunError if the workflow has no repository, or if the search takes too long.
     """
     if not folder:
         raise SkillrunError("the workflow names no repository to search; set `repository:`")
     verdicts: dict[str, Verdict] = {}
-    files = set()
+    files, lengths = set(), {}
     try:
         with open_repository(run, folder) as repository:
             for path in paths:
                 verdicts[path], is_file = _look_up(repository, path)
                 if is_file:
                     files.add(normpath(path))
-            if most is None:
-                return {"paths": verdicts}
-            shown = {path: lines for path, lines in places.items() if path in files}
-            texts, left_out, not_utf8 = read_excerpts(repository, shown, most)
-            body: ToolBody = {"paths": verdicts, "excerpts": texts, "left_out": left_out}
-            if not_utf8:
-                body["not_utf8"] = not_utf8
-            return body
+            bare = {path for path, verdict in verdicts.items() if verdict == "missing" and "/" not in path}
+            names = {name.rpartition("/")[2] for name in repository.files()} if bare else set()
+            verdicts |= dict.fromkeys(bare & names, "found")
+            for path in [path for path, named in places.items() if named and path in files]:
+                if (content := load_text(repository, path)) is not None:
+                    lengths[path] = len(split_lines(content))
+            result: ToolBody = {"paths": verdicts, **({"lengths": lengths} if lengths else {})}
+            if most is not None:
+                shown = {path: lines for path, lines in places.items() if path in files}
+                result["excerpts"], result["left_out"], not_utf8 = read_excerpts(repository, shown, most)
+                result |= {"not_utf8": not_utf8} if not_utf8 else {}
+            return result
     except TimeoutError:
         message = f"the search for paths took more than {SECONDS:g} seconds"
         raise SkillrunError(message, "search for fewer paths, or for names without wildcards") from None
