@@ -124,7 +124,7 @@ def execute_session(
 
     try:
         asyncio.run(run_with_view())
-    except KeyboardInterrupt:  # Ctrl-C at a question; the cancelled run has saved its state
+    except (KeyboardInterrupt, OSError):  # Ctrl-C at a question, or a closed terminal; the run has saved its state
         if not outcomes:
             raise
     with suppress(OSError):  # the output cannot be written; the run itself has ended

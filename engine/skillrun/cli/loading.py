@@ -24,6 +24,7 @@ from skillrun.syntax.diagnostics import (
     allowed_hint,
     did_you_mean,
 )
+from skillrun.syntax.reading import PipedFile
 
 if TYPE_CHECKING:
     from skillrun.checker.program import Program
@@ -87,8 +88,8 @@ class Script:
 
     @property
     def command_flags(self) -> dict[str, str]:
-        """The flag that selects this script on a command line, with its value."""
-        return {"--script": quote(str(self.path))}
+        """The flag that selects this script on a command line, with its value. A pipe has none."""
+        return {} if isinstance(self.path, PipedFile) else {"--script": quote(str(self.path))}
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ import stat
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -21,7 +22,8 @@ from skillrun import registry
 from skillrun.cli.output import Output
 from skillrun.library.roots import enclosing_project, search_path
 from skillrun.syntax.diagnostics import UsageError, allowed_hint, did_you_mean
-from skillrun.syntax.reading import is_outside
+from skillrun.syntax.reading import PipedFile, is_outside
+from skillrun.syntax.source import MAX_BYTES
 
 if TYPE_CHECKING:
     from skillrun.definitions.definitions import Workflow
@@ -36,17 +38,32 @@ UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
 
 class ExistingFile(click.Path):
-    """An existing file, which the user may name anywhere. A link in the project cannot lead out of it."""
+    """An existing file, which the user may name anywhere. A link in the project cannot lead out of it.
+
+    It may be a pipe, as in `--answers <(…)`, or `-` for standard input.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(exists=True, dir_okay=False, allow_dash=True)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        path, project = Path(os.fsdecode(super().convert(value, param, ctx))), current_project()
+        name, project = os.fsdecode(super().convert(value, param, ctx)), current_project()
+        path = Path("/dev/stdin" if name == "-" else name)
         typed = Path(os.path.abspath(path))  # noqa: PTH100 (does not resolve links)
         if typed.is_relative_to(project) and is_outside(typed, project):
             self.fail(f"{path} is a link to outside the project", param, ctx)
-        return path
+        if path.is_file() and not path.is_relative_to("/dev"):
+            return path
+        with path.open("rb") as pipe:
+            content = pipe.read(MAX_BYTES + 1)  # one byte more than is allowed, so that the reader reports it
+        folder = TemporaryDirectory(prefix="skillrun-")
+        click.get_current_context().call_on_close(folder.cleanup)
+        copy = PipedFile(folder.name, path.name)
+        copy.write_bytes(content)
+        return copy
 
 
-FILE = ExistingFile(path_type=Path, exists=True, dir_okay=False)
+FILE = ExistingFile()
 
 
 def current_project() -> Path:

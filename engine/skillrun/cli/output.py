@@ -99,7 +99,8 @@ def _print(stream: Any, text: str, *, needs_reader: bool = False) -> None:
             raise
     except OSError:
         discard_output(stream)
-        raise
+        if stream is not sys.stderr:  # such as that of a terminal that was closed: nothing can report it
+            raise
 
 
 def discard_output(stream: Any) -> None:

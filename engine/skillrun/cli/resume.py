@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Final
@@ -23,6 +24,8 @@ from skillrun.cli.registry import RESERVED_NAMES
 from skillrun.cli.run_request import AnswerOptions, grant_inputs
 from skillrun.cli.run_summary import summarize_run
 from skillrun.cli.trust import require_trust
+from skillrun.definitions.definitions import strip_markers
+from skillrun.definitions.reader import LOOPS
 from skillrun.library.library import Library
 from skillrun.models.scripted import ScriptedGateway
 from skillrun.questions.prepared_answers import check_answers
@@ -48,6 +51,8 @@ from skillrun.store.stored_run import StoredRun
 from skillrun.syntax.diagnostics import UsageError
 
 RUN_UNCHANGED: Final = "No model was called; the run is unchanged."
+MOST_NAMED: Final = 3
+SUMMARY: Final = "summary"  # in the addresses of calls that summarize a phase
 ESTIMATE_NOTE: Final = "Possible calls depend on generated replies: the real run may make fewer or different calls."
 
 
@@ -125,10 +130,13 @@ def resume_run(run_name: str, values: Mapping[str, Any], workflow: str = "") -> 
         rules = script.rules if script is not None else ()
         planned = asyncio.run(forecast_calls(preview_session, run, rules, from_start=from_start))
     ignored = [] if from_start else _ignored_edits(loaded.program, changed, run)
+    lost = _lost_call_lines(loaded.program, run) if planned.calls and changed and not from_start else []
     if preview:
+        out.lines(lost)
         _print_preview(planned, changed, ignored, (command_name, flags), out, from_start=from_start)
         return 0
-    if repeated := [call for call in planned.calls if call.again]:
+    if repeated := [call for call in planned.calls if call.again or (lost and call.certain)]:
+        out.note("\n".join(lost))
         command = ResumeCommand("--from-start --yes" if from_start else "--yes").render(command_name, flags)
         _print_refusal(repeated, changed, command, out)
         return 1
@@ -267,6 +275,50 @@ def _ignored_edits(program: Program, changed: list[str], run: StoredRun) -> list
     if of_both:
         lines.append(f"used only by phases that have not ended: {', '.join(of_both)}")
     return lines
+
+
+def _lost_call_lines(program: Program, run: StoredRun) -> list[str]:
+    """Return lines about the run's replies that no step can use, because their phase or step is gone or renamed.
+
+    Phases that have ended do not count.
+    """
+    summaries, lost = run.data().summaries, dict[str, list[str]]()
+    with closing(run.read_journal()) as journal:
+        for address in dict.fromkeys(entry.address for entry in journal.entries("reply")):
+            workflow, phase, *path = strip_markers(address).split("/")[:-2]  # without the member and the attempt
+            summary = summaries.find_readable(phase)
+            if workflow != program.workflow.name or (summary is not None and summary.is_over):
+                continue
+            if (place := _missing_place(program, phase, path)) is not None:
+                lost.setdefault(place, []).append(address)
+    lines = []
+    for place, addresses in lost.items():
+        more = ", …" if len(addresses) > MOST_NAMED else ""
+        calls = f"{count_noun(len(addresses), 'call')} ({', '.join(addresses[:MOST_NAMED])}{more})"
+        lines.append(f"the {'step' if '/' in place else 'phase'} `{place}` is gone; its replies are not used: {calls}")
+    if lines:
+        phase = next((place for place in lost if "/" not in place), "")
+        was = f"; `was: {phase}` keeps its summaries under a new name, but no replies" if phase else ""
+        lines.append(f"hint: to use them, rename it only when the run is completed{was}")
+    return lines
+
+
+def _missing_place(program: Program, phase: str, path: Sequence[str]) -> str | None:
+    """Return the phase, or the path of the step, if the program lacks it. `path` has the ids of nested steps."""
+    if phase not in program.phases:
+        return phase
+    if path[:1] == [SUMMARY]:
+        return None
+    fallback = program.workflow.phases[phase].otherwise
+    tops = (*program.phases[phase].steps, *([fallback] if fallback is not None else []))
+    verbs = {step.id or step.verb: step.verb for top in tops for step in top.walk()}
+    for part in path:
+        verb = verbs.get(part.partition(".")[0])
+        if verb is None:
+            return "/".join([phase, *path])
+        if verb not in LOOPS:  # what follows is a step of a protocol or of another workflow
+            return None
+    return None
 
 
 def _call_lines(calls: list[PredictedCall], reused: int | None = None) -> list[str]:

@@ -28,6 +28,7 @@ from skillrun.questions.answers import (
 from skillrun.questions.prepared_answers import PreparedAnswers, read_answers
 from skillrun.questions.terminal import Progress, SaveProgress, Terminal
 from skillrun.syntax.diagnostics import UsageError, sanitize
+from skillrun.syntax.reading import PipedFile
 
 
 @dataclass(frozen=True)
@@ -119,7 +120,9 @@ class InteractiveResponder:
 def answer_flags(answers: Path | None, *, unattended: bool) -> dict[str, str]:
     """Return the flags and their values that determine how questions are answered."""
     flags = {"--unattended": ""} if unattended else {}
-    return flags | ({"--answers": quote(str(answers))} if answers is not None else {})
+    if answers is not None and not isinstance(answers, PipedFile):
+        flags["--answers"] = quote(str(answers))
+    return flags
 
 
 def has_terminal() -> bool:

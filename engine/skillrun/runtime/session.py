@@ -331,8 +331,9 @@ async def _evaluate(
         for address, fingerprint in unanswered_calls:
             await _warn_of_unanswered_call(run, address, fingerprint)
         await _pin(run)
-        with _cancel_on_signal() if session.services.handle_signals else contextlib.nullcontext():
-            return await run_workflow(run, resumed=resumed)
+        with _cancel_on_signal(ending_signals() if session.services.handle_signals else []) as received:
+            outcome = await run_workflow(run, resumed=resumed)
+        return replace(outcome, is_hangup=outcome.status == "interrupted" and received[:1] == [signal.SIGHUP])
     finally:
         reused_prompts = [  # which then count as the current prompts of their calls, for example after an undone edit
             run.journal.record("note", f"{address}{REUSED_SUFFIX}", prompt, {})
@@ -393,18 +394,32 @@ async def _pin(run: Run) -> None:
     run.warn_of_unpriced_models([run.resolve_model(name).model for name in called])
 
 
+def ending_signals() -> list[signal.Signals]:
+    """Return the signals that end a run or a worker. A hangup is left out if the caller ignores it, as `nohup` does."""
+    signals = [signal.SIGINT, signal.SIGTERM]
+    return signals if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN else [*signals, signal.SIGHUP]
+
+
 @contextlib.contextmanager
-def _cancel_on_signal() -> Iterator[None]:
-    """While the context is active, SIGINT or SIGTERM cancels the task. The run then saves its state, and returns."""
+def _cancel_on_signal(signals: Iterable[signal.Signals]) -> Iterator[list[signal.Signals]]:
+    """While the context is active, each of the signals cancels the task. The run then saves its state, and returns.
+
+    Yields the list of received signals.
+    """
     task, loop = asyncio.current_task(), asyncio.get_running_loop()
     assert task is not None
-    caught = []
-    for number in (signal.SIGINT, signal.SIGTERM):
+    caught, received = [], list[signal.Signals]()
+
+    def end(number: signal.Signals) -> None:
+        received.append(number)
+        task.cancel()
+
+    for number in signals:
         with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
-            loop.add_signal_handler(number, task.cancel)
+            loop.add_signal_handler(number, end, number)
             caught.append(number)
     try:
-        yield
+        yield received
     finally:
         for number in caught:
             loop.remove_signal_handler(number)

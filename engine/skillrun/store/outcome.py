@@ -94,6 +94,7 @@ def flags_for_resume(recorded: Mapping[str, str]) -> dict[str, str]:
 
 Status = Literal["running", "waiting", "completed", "failed", "interrupted"]
 EXIT: Final[Mapping[Status, int]] = {"completed": 0, "failed": 1, "waiting": 75, "interrupted": 130}
+HANGUP: Final = 129
 
 
 @dataclass(frozen=True)
@@ -104,10 +105,12 @@ class Outcome:
     reason: str = ""
     next_step: NextStep = NO_NEXT_STEP
     outputs: Mapping[str, Any] = field(default_factory=dict)
+    is_hangup: bool = False
+    """Whether the run was interrupted because its terminal was closed."""
 
     @property
     def exit_code(self) -> int:
-        return EXIT[self.status]
+        return HANGUP if self.is_hangup else EXIT[self.status]
 
 
 ROOM: Final = "free disk space"

@@ -9,7 +9,7 @@ import stat
 from collections.abc import Sequence
 from contextlib import suppress
 from io import BufferedReader
-from pathlib import Path
+from pathlib import Path, PosixPath
 from typing import Final
 
 from skillrun.syntax.diagnostics import Problem, Problems
@@ -27,6 +27,10 @@ class PathEscapes(OSError):
 
 class NotAFile(OSError):
     """Raised if a path is a folder, a device or a pipe."""
+
+
+class PipedFile(PosixPath):
+    """A copy of what the user has piped into a command in place of a file. It is removed when the command ends."""
 
 
 def is_outside(path: Path, boundary: Path | None) -> bool:

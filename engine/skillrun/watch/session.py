@@ -29,7 +29,9 @@ from skillrun.events import Asked, Event, RunStarted, Said
 from skillrun.library.library import Library
 from skillrun.questions.responder import InteractiveResponder, open_responder
 from skillrun.runtime.run import Rerun, Session
+from skillrun.runtime.session import ending_signals
 from skillrun.store.inbox import AnswerInbox, PendingQuestions
+from skillrun.store.outcome import HANGUP
 from skillrun.store.run_history import read_history
 from skillrun.syntax.diagnostics import SkillrunError, make_printable
 from skillrun.watch.cost_preview import CostPreview, CostThreshold, preview_cost
@@ -48,7 +50,6 @@ POLL_INTERVAL: Final = 0.5  # seconds
 INTERRUPTED: Final = 130
 ERASE: Final = "\r\x1b[2K"
 DIM, RESET = "\x1b[2m", "\x1b[0m"
-SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @dataclass(frozen=True)
@@ -125,9 +126,9 @@ class DevSession:
 
         def on_signal(number: int) -> None:
             if not (self.is_lent and number == signal.SIGINT):  # Ctrl-C is for the program that has the terminal
-                self.schedule(partial(self.stop, INTERRUPTED))
+                self.schedule(partial(self.stop, HANGUP if number == signal.SIGHUP else INTERRUPTED))
 
-        for number in SIGNALS:
+        for number in ending_signals():
             loop.add_signal_handler(number, on_signal, number)
 
         async def watch_files() -> None:
@@ -148,7 +149,7 @@ class DevSession:
         return self.code
 
     async def close(self) -> None:
-        for number in SIGNALS:
+        for number in ending_signals():
             asyncio.get_running_loop().remove_signal_handler(number)
         for task in self._busy:
             task.cancel()

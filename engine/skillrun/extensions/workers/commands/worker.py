@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import signal
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -80,6 +79,7 @@ def worker(
         return 0
     from skillrun.extensions.workers.postgres.queue import DEFAULT_QUEUE
     from skillrun.extensions.workers.worker import Worker
+    from skillrun.runtime.session import ending_signals
 
     out, store = Output(), open_store(options.require_store_url(), lease)
     counts = _serve_metrics(metrics, store, most, out) if metrics else None
@@ -90,7 +90,7 @@ def worker(
     async def run_until_signal() -> None:
         stopping = asyncio.Event()
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in ending_signals():
             with suppress(NotImplementedError, RuntimeError):
                 loop.add_signal_handler(number, stopping.set)
         what = f"up to {count_noun(most, 'run')} at a time from {', '.join(queues)}"

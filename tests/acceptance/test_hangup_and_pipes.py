@@ -1,0 +1,112 @@
+"""A closed terminal, files that are pipes, and renamed phases and steps of a run that waits."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from pathlib import Path
+
+import pytest
+
+from skillrun.runtime.session import ending_signals
+from tests.acceptance.conftest import Call, Make
+from tests.launcher import start_skillrun
+
+WORKFLOW = "---\nname: w\nphases:\n  draft:\n---\nW.\n"
+PHASE = """---
+kind: phase
+steps:
+  - {id: text, agent: host}
+  - {id: ok, ask: "Good?", choices: [approve, reject]}
+---
+## text
+Write a note.
+"""
+ROLE = "---\nname: host\ndescription: Writes.\nmodel: fast\n---\nYou write.\n"
+RUN = ("w", "--name", "r", "--model", "scripted:default")
+
+
+@pytest.fixture
+def folder(project: Make) -> Path:
+    folder = project()
+    files = {"workflows/w.md": WORKFLOW, "skills/w/draft.md": PHASE, "roles/host.md": ROLE}
+    for path, text in files.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text)
+    return folder
+
+
+def feed(path: str | Path, text: str) -> threading.Thread:
+    """Write a text into a pipe, in a thread."""
+    thread = threading.Thread(target=Path(path).write_text, args=(text,))
+    thread.start()
+    return thread
+
+
+@pytest.mark.finding("FX12")
+@pytest.mark.slow
+def test_a_hangup_ends_a_run_with_its_state(folder: Path) -> None:
+    (folder / "script.yaml").write_text('- {address: "*", text: x, delay: 30}\n')
+    with start_skillrun("w", "--name", "r", "--script", "script.yaml", stdout=-1, text=True) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if line.startswith("draft: started"):
+                break
+        process.send_signal(signal.SIGHUP)
+        out = process.stdout.read()
+    assert (process.returncode, "next: resume with `skillrun resume r --script script.yaml`" in out) == (129, True), out
+    assert "status: interrupted" in (folder / "runs" / "r" / "state.md").read_text()
+
+
+@pytest.mark.finding("FX12")
+def test_a_hangup_is_left_to_a_caller_that_ignores_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert ending_signals() == [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
+    monkeypatch.setattr(signal, "getsignal", lambda _: signal.SIG_IGN)
+    assert ending_signals() == [signal.SIGINT, signal.SIGTERM]
+
+
+@pytest.mark.finding("FX12")
+def test_prepared_answers_and_scripts_may_come_from_a_pipe(folder: Path, skillrun: Call) -> None:
+    os.mkfifo(folder / "answers")
+    os.mkfifo(folder / "script")
+    feeding = [feed(folder / "answers", "ok: approve\n"), feed(folder / "script", '- {address: "*", text: x}\n')]
+    done = skillrun("w", "--name", "r", "--answers", "answers", "--script", "script")
+    for thread in feeding:
+        thread.join()
+    assert (done.code, "answered from the prepared answers: ok = approve" in done.out) == (0, True), done
+
+
+@pytest.mark.finding("FX12")
+def test_a_pipe_is_not_named_in_the_next_command_and_is_read_with_a_limit(folder: Path, skillrun: Call) -> None:
+    waiting = skillrun(*RUN, "--answers", "/dev/null")
+    assert "next: put `draft/ok: approve` (or: reject) into answers.yaml and run " in waiting.out
+    assert "`skillrun resume r --answers answers.yaml`, or in a terminal resume with `skillrun resume r`" in waiting.out
+    assert "the file is larger than 1,000,000 bytes" in skillrun("resume", "r", "--answers", "/dev/zero").err
+    script = skillrun("resume", "r", "--script", str(folder))
+    assert (script.code, "directory" in script.err) == (2, True)
+
+
+@pytest.mark.finding("FX12")
+def test_a_renamed_open_phase_is_called_again_only_with_consent(folder: Path, skillrun: Call) -> None:
+    assert skillrun(*RUN).code == 75
+    (folder / "workflows" / "w.md").write_text(WORKFLOW.replace("draft:", "text: {skill: w/draft}"))
+    refused = skillrun("resume", "r")
+    assert refused.code == 1
+    assert "the phase `draft` is gone; its replies are not used: 1 call (w/draft/text/host/1.1)" in refused.err
+    assert "`was: draft` keeps its summaries" in refused.err
+    assert "error: resuming would make 1 call again" in refused.err
+    assert "the phase `draft` is gone" in skillrun("resume", "r", "--preview").out
+    assert "put `text/ok: approve`" in skillrun("resume", "r", "--yes").out
+
+
+@pytest.mark.finding("FX12")
+def test_a_renamed_step_of_the_open_phase_is_called_again_only_with_consent(folder: Path, skillrun: Call) -> None:
+    assert skillrun(*RUN).code == 75
+    phase = folder / "skills" / "w" / "draft.md"
+    phase.write_text(PHASE.replace("id: text", "id: note").replace("## text", "## note"))
+    refused = skillrun("resume", "r")
+    place = "the step `draft/text` is gone; its replies are not used: 1 call (w/draft/text/host/1.1)"
+    assert (refused.code, place in refused.err) == (1, True), refused
+    phase.write_text(PHASE.replace("Good?", "Is it good?"))
+    assert "is gone" not in skillrun("resume", "r").out
