@@ -368,3 +368,19 @@ def test_thoughts_are_in_no_document_and_tags_in_a_document_stay(scene: Scene) -
     unclosed = {"address": f"*/inquisitors/{UX}/*", "text": f"<think>{DRAFT}"}
     scene.brainstorm("--rounds", "1", "--agents", "1", name="cut", rules=[unclosed, *ASKING], questions="Yes")
     assert scene.front("summaries/questioning.md")["flags"]["inquisitors"][0]["status"] == "empty"
+
+
+@pytest.mark.row("B3", "B5")
+@pytest.mark.finding("FT6")
+@pytest.mark.parametrize("kind", ["auth", "not_found", "overloaded"])
+def test_without_any_callable_inquisitor_the_interviewer_asks_alone(scene: Scene, kind: str) -> None:
+    rules = [{"address": "*/inquisitors/*", "fail": kind}, *ASKING]
+    done = scene.brainstorm("--rounds", "1", rules=rules, questions="Anna")
+    assert done.code == 0, done.out + done.err
+    assert scene.pairs() == [(1, "people", NEXT, "Anna")]
+    flags = scene.front("summaries/questioning.md")["flags"]
+    assert [one["status"] for one in flags["inquisitors"]] == ["timeout"] * 3
+    assert flags["interviewer_alone"] is True
+    failing = [{"address": "*", "fail": kind}]
+    done = scene.brainstorm("--rounds", "1", name="nobody", rules=failing, questions="Anna")
+    assert (done.code, "`own` was not answered" in done.out) == (1, True), done.out
