@@ -6,12 +6,13 @@ could lead out of the run.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
 from itertools import count
 from typing import Any, Final, Literal
 
 from skillrun.repository.confined_folder import LONGEST
-from skillrun.repository.paths import PathRefused
+from skillrun.repository.paths import PathRefused, fold_name, is_reserved_by_git
 from skillrun.store.files import FileChanged, Files, normalize_path, read_content, sha256_of
 from skillrun.store.journal import Journal
 from skillrun.store.state import STATE
@@ -21,29 +22,64 @@ from skillrun.types.schemas import quote_value
 
 INBOX: Final = ".run/inbox"  # answers of users, until the run reads them
 SUMMARIES: Final = "summaries"
-FORBIDDEN_NAMES: Final = frozenset({".git", ".hg", ".svn", ".bzr", ".jj", ".sl", "head"})
-"""Names that make version control treat a folder as a repository and execute its hooks. `HEAD` marks a bare one."""
 MAX_PART_BYTES: Final = 240  # bytes: the limit of file systems, minus what temporary names add
 
 
 def normalize_artifact_name(name: str) -> str:
     """Return the canonical name of an artifact: `plan.md` for `./plan.md`.
 
-    Raises PathRefused for a path outside of the run, and for the path of an engine file.
+    Raises PathRefused for a path outside of the run, for the path of an engine file, and for a name that `check_name`
+    refuses.
+    """
+    path = normalize_path(name)
+    top = fold_name(path.partition("/")[0])  # some file systems ignore case
+    if top in ("", ".run", SUMMARIES, STATE) or top.startswith("round-"):
+        raise PathRefused(f"{quote_value(name)} is not a valid artifact name: it belongs to the run itself")
+    check_name(path)
+    return path
+
+
+def check_name(name: str) -> None:
+    """Raises PathRefused for the name of a file that no run has: a path that is not canonical, too long, or hidden.
+
+    Editors, shells, version control and other programs execute what hidden files say. For each part, the name counts
+    under which some file system stores it. A folder with a file `HEAD` can be a bare repository of git.
     """
     if not name.isprintable():
         raise PathRefused(f"{quote_value(name)} is not a valid artifact name: it contains a non-printable character")
     if len(name) > LONGEST or any(len(part.encode(errors="replace")) > MAX_PART_BYTES for part in name.split("/")):
         raise PathRefused(f"{quote_value(name)} is not a valid artifact name: it is too long")
-    path = normalize_path(name)
-    parts = path.split("/")
-    for part in parts:
-        if part.casefold() in FORBIDDEN_NAMES:
+    if normalize_path(name) != name or not name:
+        raise PathRefused(f"{quote_value(name)} is not a valid artifact name: it is not a plain relative path")
+    for part in re.split(r"[/\\]", name):
+        if fold_name(part.partition(":")[0]) == "head" or is_reserved_by_git(part):
             raise PathRefused(f"{quote_value(name)} is not a valid artifact name: version control uses `{part}`")
-    top = parts[0].casefold()  # some file systems ignore case
-    if top in ("", ".run", SUMMARIES, STATE) or top.startswith("round-"):
-        raise PathRefused(f"`{name}` is not a valid artifact name: it belongs to the run itself")
-    return path
+        if fold_name(part).startswith("."):
+            reason = f"`{part}` is hidden, and other programs execute such files"
+            raise PathRefused(f"{quote_value(name)} is not a valid artifact name: {reason}")
+
+
+def check_names(names: Iterable[str]) -> None:
+    """Raises PathRefused for a name that `check_name` refuses, and for two names that a file system can confuse.
+
+    These are names that differ only by case or in the form of their letters, and a file that is also a folder.
+    """
+    known: dict[str, str] = {}  # keyed by the folded name
+    folders: dict[str, str] = {}
+    for name in names:
+        check_name(name)
+        parts = [fold_name(part) for part in name.split("/")]
+        for depth in range(1, len(parts)):
+            folder = "/".join(name.split("/")[:depth])
+            if folders.setdefault("/".join(parts[:depth]), folder) != folder:
+                raise PathRefused(
+                    f"{quote_value(name)} and `{folders['/'.join(parts[:depth])]}` can be the same folder"
+                )
+        folded = "/".join(parts)
+        if known.setdefault(folded, name) != name:
+            raise PathRefused(f"{quote_value(name)} and {quote_value(known[folded])} can be the same file")
+    for folded in known.keys() & folders.keys():
+        raise PathRefused(f"{quote_value(known[folded])} is a file, and also the folder of another file")
 
 
 def variant_names(path: str) -> Iterator[str]:

@@ -141,8 +141,11 @@ class StoredRun(ABC):
         """
 
     @abstractmethod
-    def copy_files(self, target: Files) -> None:
-        """Copy the run's files, except those of the engine. Raises SkillrunError if the files are too large."""
+    def copy_files(self, target: Files) -> list[str]:
+        """Copy the run's files, except those of the engine, and return the names that `check_name` refuses.
+
+        Files with these names are left out. Raises SkillrunError if the files are too large.
+        """
 
     @abstractmethod
     def open_transcript(self) -> Transcript:

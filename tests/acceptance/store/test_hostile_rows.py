@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from skillrun.extensions.workers.commands.open_store import open_database
+from skillrun.repository.paths import PathRefused
+from skillrun.store.artifacts import check_names, normalize_artifact_name
 from skillrun.store.files import sha256_of
 from tests.acceptance.conftest import Call
 from tests.acceptance.store.test_repositories import project  # noqa: F401 (a fixture)
@@ -180,3 +182,65 @@ def test_the_state_of_a_run_in_a_store_grants_no_path(hostile: HostileStore) -> 
 def _state(hostile: HostileStore) -> str:
     ((content,),) = hostile.database.rows("SELECT content FROM blobs JOIN files USING (sha) WHERE path = 'state.md'")
     return bytes(content).decode()
+
+
+DANGEROUS = (
+    ".git/config", ".GIT/config", ".git /config", ".git./config", "git~1/config", "GIT~1/config", "a/.git/config",
+    ".g\u200cit/config", "\ufeff.git/config", ".git::$INDEX_ALLOCATION/config", "a\\.git\\config", "HEAD", "head ",
+    ".hg/hgrc", ".envrc", ".vscode/tasks.json", "notes/.vscode/tasks.json", ".idea/x", ".bashrc", ".skillrun-pull.json",
+    ".RUN/journal.db", "summaries/.git/config", "round-1/.envrc", "../up.md", "a/../../up.md", "/etc/cron.d/x", "a//b",
+    "./a.md", "a/", "", "a\nb", "a\x1b[2Jb", "x" * 300, "x/" * 3000 + "x", "\u202egit",
+)  # fmt: skip
+CONFUSING = (
+    ("A.md", "a.md"),
+    ("dir/x", "DIR/y"),
+    ("\u00e4.md", "a\u0308.md"),
+    ("b", "b/c"),
+    ("B", "b/c"),
+    ("c.md", "c.md "),
+)
+
+
+@pytest.mark.finding("FS5")
+@pytest.mark.parametrize("names", [*((name,) for name in DANGEROUS), *CONFUSING])
+def test_dangerous_names_are_refused(names: tuple[str, ...]) -> None:
+    with pytest.raises(PathRefused):
+        check_names(["state.md", "plan.md", "round-1/plan.md", "summaries/a.md", *names])
+    if len(names) == 1:
+        with pytest.raises(PathRefused):
+            normalize_artifact_name(names[0] if "//" not in names[0] and names[0] not in ("./a.md", "a/") else "")
+
+
+@pytest.mark.finding("FS5")
+@pytest.mark.parametrize("some", [DANGEROUS[:1], pytest.param(DANGEROUS, marks=pytest.mark.slow)])
+def test_files_with_dangerous_names_are_not_written_by_any_command(
+    hostile: HostileStore, skillrun: Call, some: tuple[str, ...]
+) -> None:
+    assert hostile.work().code == 0
+    for names in (*((name,) for name in some), *(CONFUSING if some is DANGEROUS else CONFUSING[:1])):
+        for name in names:
+            hostile.write_file(name, "x")
+        before = sorted(Path.cwd().rglob("*"))
+        for command in (("pull", "x"), ("export", "x"), ("edit", "x"), ("edit", "x", names[0])):
+            done = skillrun("store", *command)
+            assert (done.code, "error: " in done.err) == (1, True), (names, command, done)
+            assert "restore the store" not in done.err
+        made = {str(path.relative_to(Path.cwd())) for path in {*Path.cwd().rglob("*")} - {*before}}
+        assert made <= {"runs", "runs/.gitignore"}, names
+        hostile.database.rows("DELETE FROM files WHERE path = ANY(%(names)s)", {"names": list(names)})
+    assert skillrun("store", "export", "x").code == 0
+    assert skillrun("store", "pull", "x").code == 0
+
+
+@pytest.mark.finding("FS5")
+@pytest.mark.usefixtures("store")
+def test_files_with_such_names_are_left_out_of_an_import_with_a_note(skillrun: Call) -> None:
+    (Path.cwd() / "code").mkdir()
+    (Path.cwd() / "code/a.txt").write_text("x")
+    assert skillrun("look", "x", "--repo", "code", "--name", "y", *SCRIPTED).code == 0
+    assert skillrun("store", "export", "y").code == 0
+    (Path("runs/y/.DS_Store")).write_text("x")
+    (Path("runs/y/mine.md")).write_text("x")
+    done = skillrun("store", "import", "y", "--name", "z")
+    assert (done.code, done.err) == (0, "left out: .DS_Store\n")
+    assert "mine.md" in skillrun("store", "edit", "z").out

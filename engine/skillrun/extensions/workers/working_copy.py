@@ -65,8 +65,8 @@ class WorkingCopy:
 
     def pull(self, source: RunEdits) -> PullResult:
         """Update the folder from the store. Files that the user has changed in the folder are kept."""
-        self.folder.mkdir(parents=True, exist_ok=True)
         result, remote = PullResult(), source.list_files()
+        self.folder.mkdir(parents=True, exist_ok=True)
         with ConfinedFolder(self.folder.resolve()) as tree:
             files = LocalFiles(tree)
             for name, sha in remote.items():

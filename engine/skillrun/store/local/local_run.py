@@ -10,7 +10,7 @@ from typing import Any, Final
 from skillrun.checker.program import Program
 from skillrun.repository.confined_folder import ConfinedFolder
 from skillrun.repository.paths import PathRefused
-from skillrun.store.artifacts import SUMMARIES
+from skillrun.store.artifacts import SUMMARIES, check_name
 from skillrun.store.event_lines import Record
 from skillrun.store.files import LARGEST, Files, walk_folders
 from skillrun.store.frontmatter import from_frontmatter, to_frontmatter
@@ -104,8 +104,8 @@ class LocalRun(StoredRun):
     def status(self, state: State) -> str:
         return "interrupted" if state.status == "running" and not self.lease.is_held() else state.status
 
-    def copy_files(self, target: Files) -> None:
-        remaining = MAX_COPY_BYTES
+    def copy_files(self, target: Files) -> list[str]:
+        remaining, left_out = MAX_COPY_BYTES, list[str]()
         for folder in walk_folders(self._tree):
             if folder == ".run" or folder.startswith(".run/"):
                 continue
@@ -113,12 +113,18 @@ class LocalRun(StoredRun):
                 path = name if folder == "." else f"{folder}/{name}"
                 if kind != "file" or not self._tree.is_file(path):
                     continue
+                try:
+                    check_name(path)
+                except PathRefused:
+                    left_out.append(path)
+                    continue
                 content = self._tree.read(path, min(remaining, LARGEST))
                 remaining -= len(content)
                 if remaining < 0 or len(content) > LARGEST:
                     message = f"the files in {self._tree.path} are too large to copy"
                     raise SkillrunError(message, f"move {path} away")
                 target.write(path, content)
+        return left_out
 
     def open_transcript(self) -> LocalTranscript:
         return LocalTranscript(self._tree)

@@ -93,8 +93,10 @@ def prune(before: timedelta, statuses: tuple[str, ...], yes: bool) -> int:
     return 0
 
 
-def copy_run(run: StoredRun, target: Store, name: str) -> StoredRun:
-    """Copy a run to the store `target` under `name`, and return the copy. Holds both runs while copying.
+def copy_run(run: StoredRun, target: Store, name: str) -> tuple[StoredRun, list[str]]:
+    """Copy a run to the store `target` under `name`. Holds both runs while copying.
+
+    Returns the copy, and the files that were left out, because no run has files with such names.
 
     Raises UsageError if the name is taken. Raises SkillrunError if another process holds the run, or if the run cannot
     be read.
@@ -117,11 +119,11 @@ def copy_run(run: StoredRun, target: Store, name: str) -> StoredRun:
             if error is not None:
                 raise error
             files, source_files = copy.data(copied_journal, shared=shared).files, run.data().files
-            run.copy_files(files)
+            left_out = run.copy_files(files)
             for path in source_files.matching(f"{INBOX}/*"):  # answers that the run has not read yet
                 files.write(path, source_files.read(path))
             copy.apply_permissions(shared=shared)
-    return copy
+    return copy, left_out
 
 
 @click.command(help="Copy RUN from the store to the runs folder.")
@@ -131,8 +133,8 @@ def copy_run(run: StoredRun, target: Store, name: str) -> StoredRun:
 @options.as_json
 def export(run: str, name: str, runs: Path, out: Output) -> int:
     options.require_store_url()
-    copy = copy_run(options.select_store(runs).open_run(run), LocalStore(runs), name or run)
-    return _print_copied_run(run, copy.location, out)
+    copied = copy_run(options.select_store(runs).open_run(run), LocalStore(runs), name or run)
+    return _print_copied_run(run, *copied, out)
 
 
 @click.command("import", help="Copy a run to the store. FOLDER is the path of the run, or its name in the runs folder.")
@@ -143,14 +145,20 @@ def export(run: str, name: str, runs: Path, out: Output) -> int:
 def import_run(folder: str, name: str, runs: Path, out: Output) -> int:
     options.require_store_url()
     path = options.run_folder_path(folder, runs)
-    copy = copy_run(LocalStore(path.parent).open_run(path.name), options.select_store(runs), name or path.name)
-    return _print_copied_run(path.name, copy.location, out)
+    copied = copy_run(LocalStore(path.parent).open_run(path.name), options.select_store(runs), name or path.name)
+    return _print_copied_run(path.name, *copied, out)
 
 
-def _print_copied_run(name: str, place: str, out: Output) -> int:
-    out.line(f"copied {name} to {place}")
-    out.data({"run": name, "place": place})
+def _print_copied_run(name: str, copy: StoredRun, left_out: list[str], out: Output) -> int:
+    _note_left_out(left_out, out)
+    out.line(f"copied {name} to {copy.location}")
+    out.data({"run": name, "place": copy.location})
     return 0
+
+
+def _note_left_out(names: list[str], out: Output) -> None:
+    if names:
+        out.note(f"left out: {', '.join(names[:5])}{f' and {len(names) - 5} more' if len(names) > 5 else ''}")
 
 
 REQUEUE_OPTION = click.option("--go-on", "wanted", is_flag=True, help="Queue the run for a worker to resume.")
@@ -234,8 +242,7 @@ def push(run: str, folder: Path | None, wanted: bool, runs: Path, out: Output) -
         hint = "merge each version into your file, delete the version, and push again"
         raise UsageError(f"conflicting versions from other users exist: {', '.join(unsettled)}", hint)
     changes, left_out = copy.changes(secret_names(open_library()))
-    if left_out:
-        out.note(f"left out: {', '.join(left_out[:5])}{f' and {len(left_out) - 5} more' if len(left_out) > 5 else ''}")
+    _note_left_out(left_out, out)
     size = sum(len(each.content) for each in changes.values())
     if changes:
         out.line(f"sending {count_noun(len(changes), 'file')}, {size / 1000:,.0f} KB: {', '.join(changes)}")

@@ -20,8 +20,8 @@ from skillrun.extensions.workers.postgres.database import Database, StoreUnavail
 from skillrun.extensions.workers.postgres.lease import RunRow
 from skillrun.repository.confined_folder import ConfinedFolder
 from skillrun.repository.paths import PathRefused
-from skillrun.store.artifacts import SUMMARIES, normalize_artifact_name
-from skillrun.store.files import Files, sha256_of
+from skillrun.store.artifacts import SUMMARIES, check_names, normalize_artifact_name
+from skillrun.store.files import LARGEST, Files, sha256_of
 from skillrun.store.local.local_files import LocalFiles
 from skillrun.store.memory import MemoryFiles
 from skillrun.store.state import STATE
@@ -65,7 +65,16 @@ _ADD: Final = f"""{_HELD}, made AS (INSERT INTO files (run, path) SELECT id, %(p
     SELECT edits, true FROM held
 """
 _LIST: Final = "SELECT path, sha FROM files WHERE run = %(run)s"
-_CONTENT: Final = "SELECT content FROM blobs WHERE sha = %(sha)s"
+_CONTENT: Final = "SELECT content FROM blobs WHERE sha = %(sha)s AND octet_length(content) <= %(most)s"
+
+
+def read_blob(row: RunRow, sha: str) -> bytes:
+    """Return the content of a file by its hash. Raises SkillrunError if it is missing, too large, or damaged."""
+    found = row.rows(_CONTENT, sha=sha, most=LARGEST)
+    if not found or sha256_of(content := bytes(found[0][0])) != sha:
+        message = f"the store lacks the content {quote_value(sha[:12])} of a file of `{row.name}`, or it is damaged"
+        raise SkillrunError(message, "restore the store from a backup")
+    return content
 
 
 class PostgresFiles(MemoryFiles):
@@ -177,7 +186,7 @@ class _Contents(Mapping[str, bytes]):
     def __getitem__(self, name: str) -> bytes:
         sha = self.names[name]
         if sha not in self._had:
-            self._had[sha] = self._row.rows(_CONTENT, sha=sha)[0][0]
+            self._had[sha] = read_blob(self._row, sha)
         return self._had[sha]
 
     def __iter__(self) -> Iterator[str]:
@@ -235,12 +244,17 @@ class RunEdits:
         self._row = row
 
     def list_files(self) -> dict[str, str]:
-        """Return the hash of each file, keyed by file name. Files of the engine are left out."""
-        listed = sorted(self._row.rows(_LIST))
-        return {path: sha for path, sha in listed if sha is not None and not path.startswith(".run/")}
+        """Return the hash of each file, keyed by file name. Files of the engine are left out.
+
+        Raises PathRefused for a name that no run writes, because the file would be dangerous in a folder.
+        """
+        listed = {path: sha for path, sha in self._row.rows(_LIST) if sha is not None and not path.startswith(".run/")}
+        check_names(listed)
+        return dict(sorted(listed.items()))
 
     def content(self, sha: str) -> bytes:
-        return bytes(self._row.rows(_CONTENT, sha=sha)[0][0])
+        """Return a content by its hash. Raises SkillrunError if it is missing, or does not match the hash."""
+        return read_blob(self._row, sha)
 
     def copy(self, target: Files) -> None:
         for name, sha in self.list_files().items():

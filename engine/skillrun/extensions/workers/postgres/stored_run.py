@@ -102,8 +102,9 @@ class PostgresRun(StoredRun):
             return str(status)
         return "interrupted" if state.status == "running" and not is_held else state.status
 
-    def copy_files(self, target: Files) -> None:
+    def copy_files(self, target: Files) -> list[str]:
         self.edits().copy(target)
+        return []
 
     def edits(self) -> RunEdits:
         """Return the run's files, for users to edit."""
