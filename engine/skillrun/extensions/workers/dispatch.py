@@ -20,6 +20,7 @@ from procrastinate.schema import SchemaManager
 
 from skillrun.extensions.workers.postgres.database import CONNECT_TIMEOUT, Database, StoreUnavailable
 from skillrun.extensions.workers.postgres.queue import DEFAULT_QUEUE, DueRun
+from skillrun.types.fields import SLUG
 
 logging.getLogger("procrastinate").setLevel(logging.CRITICAL)  # this module reports Procrastinate's failures
 
@@ -34,7 +35,7 @@ HEARTBEAT_TIMEOUT: Final = 60.0  # seconds without a heartbeat until a worker is
 
 def install(database: Database) -> None:
     """Create Procrastinate's tables if they are missing."""
-    if database.rows("SELECT to_regclass('procrastinate_jobs')") == [(None,)]:
+    if database.rows("SELECT to_regclass('procrastinate_jobs') IS NULL") == [(True,)]:
         database.script(SchemaManager.get_schema())
 
 
@@ -127,8 +128,9 @@ async def _serve_connection(
     app = App(connector=PsycopgConnector(conninfo=url, min_size=1, max_size=4, timeout=CONNECT_TIMEOUT))
 
     @app.task(name=TASK)
-    async def process_job(run: str) -> None:
-        await on_job(run)
+    async def process_job(run: object) -> None:
+        if isinstance(run, str) and SLUG.fullmatch(run):  # anybody who can write to the store can queue a job
+            await on_job(run)
 
     async with app.open_async():
         worker = asyncio.create_task(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any, Final, LiteralString, TypeVar
 
@@ -39,6 +39,9 @@ CONNECTION_OPTIONS: Final[Mapping[str, Any]] = {
     "keepalives_count": 3,
     "tcp_user_timeout": 10_000,
 }
+INVALID_ROW_HINT: Final = (
+    "a program other than skillrun has changed it: remove the row, or restore the store from a backup"
+)
 FIRST_RETRY_SECONDS: Final = 0.05  # seconds before the first retry; doubled before each further retry
 LONGEST: Final = 1.0  # maximum seconds between retries
 logging.getLogger("psycopg.pool").setLevel(logging.CRITICAL)  # callers report connection errors
@@ -84,13 +87,24 @@ class Database:
     def close(self) -> None:
         self._pool.close()
 
-    def rows(self, statement: LiteralString, values: Mapping[str, Any] | None = None) -> Rows:
-        """Execute a statement and return its rows. Raises StoreUnavailable, StoreRefused."""
+    def rows(
+        self, statement: LiteralString, values: Mapping[str, Any] | None = None, *, optional: Container[str] = ()
+    ) -> Rows:
+        """Execute a statement and return its rows. Raises StoreUnavailable, StoreRefused.
+
+        StoreRefused is also raised for a row in which a column is NULL that is not `optional`, whatever the schema
+        says.
+        """
         begun = time.monotonic()
         with self._translate_errors(), self._pool.connection() as connection:
             cursor = connection.execute(statement, values)
             found = cursor.fetchall() if cursor.description is not None else []
+            columns = [column.name for column in cursor.description or ()]
         self.on_statement(time.monotonic() - begun)
+        for row in found:
+            for name, value in zip(columns, row, strict=True):
+                if value is None and name not in optional:
+                    raise StoreRefused(f"{self.location} has an invalid row: `{name}` is missing", INVALID_ROW_HINT)
         return found
 
     def retry(self, work: Callable[[], T], seconds: float) -> T:

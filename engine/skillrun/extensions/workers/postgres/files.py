@@ -69,12 +69,12 @@ _CONTENT: Final = "SELECT content FROM blobs WHERE sha = %(sha)s AND octet_lengt
 
 
 def read_blob(row: RunRow, sha: str) -> bytes:
-    """Return the content of a file by its hash. Raises SkillrunError if it is missing, too large, or damaged."""
+    """Return the content of a file by its hash. Raises SkillrunError if it is missing or too large."""
     found = row.rows(_CONTENT, sha=sha, most=LARGEST)
-    if not found or sha256_of(content := bytes(found[0][0])) != sha:
-        message = f"the store lacks the content {quote_value(sha[:12])} of a file of `{row.name}`, or it is damaged"
+    if not found:
+        message = f"the store lacks the content {quote_value(sha[:12])} of a file of `{row.name}`, or it is too large"
         raise SkillrunError(message, "restore the store from a backup")
-    return content
+    return bytes(found[0][0])
 
 
 class PostgresFiles(MemoryFiles):
@@ -117,7 +117,7 @@ class PostgresFiles(MemoryFiles):
             row.edits = found[0][0] if found else row.edits
         if self._seen == row.edits:
             return
-        edits, listed = row.edits, row.rows(_LIST)
+        edits, listed = row.edits, row.rows(_LIST, optional=("sha",))
         self._stored.names = {path: sha for path, sha in listed if sha is not None}
         self._made = {".", *(path for path, sha in listed if sha is None)}
         self._made |= {name[:at] for name in self._stored.names for at, sign in enumerate(name) if sign == "/"}
@@ -157,7 +157,7 @@ class PostgresFiles(MemoryFiles):
         self._write(_ADD, path=key)
         self._made.add(key)
 
-    def _write(self, statement: LiteralString, **values: object) -> bool:
+    def _write(self, statement: LiteralString, **values: Any) -> bool:
         """Execute a write for the run, and return whether the file was written."""
         row = self._row
         try:
@@ -248,12 +248,16 @@ class RunEdits:
 
         Raises PathRefused for a name that no run writes, because the file would be dangerous in a folder.
         """
-        listed = {path: sha for path, sha in self._row.rows(_LIST) if sha is not None and not path.startswith(".run/")}
+        listed = {
+            path: sha
+            for path, sha in self._row.rows(_LIST, optional=("sha",))
+            if sha is not None and not path.startswith(".run/")
+        }
         check_names(listed)
         return dict(sorted(listed.items()))
 
     def content(self, sha: str) -> bytes:
-        """Return a content by its hash. Raises SkillrunError if it is missing, or does not match the hash."""
+        """Return a content by its hash. Raises SkillrunError if it is missing or too large."""
         return read_blob(self._row, sha)
 
     def copy(self, target: Files) -> None:

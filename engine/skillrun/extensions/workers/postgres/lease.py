@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import platform
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Final, LiteralString, TypeVar
 
@@ -49,10 +49,13 @@ class RunRow:
         """Return the parameters for a statement about the run."""
         return {"run": self.number, "epoch": self.epoch, "lease": self.lease, "held": self.is_held, **more}
 
-    def rows(self, statement: LiteralString, **more: Any) -> Rows:
-        """Execute an idempotent statement about the run, with retries, and return its rows."""
+    def rows(self, statement: LiteralString, *, optional: Container[str] = (), **more: Any) -> Rows:
+        """Execute an idempotent statement about the run, with retries, and return its rows.
+
+        Only the columns in `optional` can be NULL.
+        """
         values = self.values(**more)
-        return self.retry(lambda: self.database.rows(statement, values))
+        return self.retry(lambda: self.database.rows(statement, values, optional=optional))
 
     def retry(self, work: Callable[[], T]) -> T:
         """Return the result of `work`, which must be idempotent.

@@ -61,7 +61,7 @@ class ProviderLimits:
 
     def list_limits(self) -> list[ProviderLimit]:
         """Return the limits of all providers that have, or once had, a limit or a pause."""
-        return [ProviderLimit(*row) for row in self.database.rows(_SHOWN)]
+        return [ProviderLimit(*row) for row in self.database.rows(_SHOWN, optional=("most",))]
 
 
 MIN_POLL_SECONDS: Final = 0.05  # minimum seconds between renewals
@@ -167,7 +167,8 @@ class LeasedSlots:
             for notice in connection.notifies(timeout=remaining, stop_after=1):
                 if not notice.payload:
                     return
-                self._resolve_ticket(int(notice.payload), slot=True)
+                with suppress(ValueError):  # anybody who can reach the store can notify
+                    self._resolve_ticket(int(notice.payload), slot=True)
 
     def _renew_tickets(self) -> float:
         """Renew this process's tickets and resolve granted ones. Return the seconds until the next renewal."""

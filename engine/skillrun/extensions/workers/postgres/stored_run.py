@@ -39,7 +39,9 @@ _OVERVIEW: Final = """
     LEFT JOIN files ON files.run = runs.id AND files.path = 'state.md' LEFT JOIN blobs ON blobs.sha = files.sha
     ORDER BY runs.id DESC
 """
-_STATUS: Final = "SELECT status, status = 'running' AND lease_until >= now() FROM runs WHERE id = %(run)s"
+_STATUS: Final = """
+    SELECT status, coalesce(status = 'running' AND lease_until >= now(), false) FROM runs WHERE id = %(run)s
+"""
 _FORGET: Final = """
     DELETE FROM runs WHERE id = %(run)s AND request IS NULL AND records = 0
     AND NOT EXISTS (SELECT FROM files WHERE files.run = runs.id) AND (status <> 'running' OR epoch = %(epoch)s)
@@ -195,7 +197,7 @@ class PostgresStore:
         """Return the newest runs, including those that no worker has started yet. Uses a single statement."""
         among = ["running", "interrupted"] if status == "interrupted" else [status]
         values = {"status": status, "among": among, "most": most or None}
-        return [_run_listing(*row) for row in self._database.rows(_OVERVIEW, values)]
+        return [_run_listing(*row) for row in self._database.rows(_OVERVIEW, values, optional=("content",))]
 
     def reserve_name(self, request: str, *, shared: bool = False) -> str:  # noqa: ARG002 (no owners)
         """Insert a row under a free name made from the request, and return the name."""
