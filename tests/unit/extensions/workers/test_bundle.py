@@ -171,7 +171,7 @@ def _archive(*entries: tuple[str, bytes, bytes], end: bool = True) -> bytes:
         entry = tarfile.TarInfo(name)
         entry.type, entry.size = kind, len(content)
         blocks += entry.tobuf(tarfile.USTAR_FORMAT) + content + bytes(-len(content) % 512)
-    return gzip.compress(bytes(blocks) + (bytes(1024) if end else b""), compresslevel=1)
+    return gzip.compress(bytes(blocks) + (bytes(1024) if end else b""), compresslevel=1, mtime=0)
 
 
 REGULAR, EXTENDED = tarfile.REGTYPE, tarfile.XHDTYPE
