@@ -18,7 +18,7 @@ from random import Random
 from time import monotonic
 from typing import Any, Final
 
-from tests.faults import cut_responses, damage, disk, edits, kills, owners, providers
+from tests.faults import archives, cut_responses, damage, disk, edits, kills, owners, providers, rows
 from tests.faults.processes import Forks, failing_disk
 from tests.faults.providers import Providers
 from tests.faults.world import World
@@ -32,6 +32,9 @@ MOST: Final[dict[str, int | None]] = {
     "edits": 200,
     "providers": None,
     "cut-responses": 900,
+    "rows": 2000,
+    "bundles": 1000,
+    "packs": 300,
 }
 
 
@@ -51,6 +54,17 @@ class Places:
             self.created["world"] = World(self.folder / "world", forks)
         world: World = self.created["world"]
         return world
+
+    def rows(self) -> rows.Rows:
+        if "rows" not in self.created:
+            (self.folder / "rows").mkdir()
+            self.created["rows"] = rows.Rows(self.folder / "rows", self.stack)
+        found: rows.Rows = self.created["rows"]
+        return found
+
+    def archives(self) -> archives.Archives:
+        found: archives.Archives = self.created.setdefault("archives", archives.Archives(self.folder / "archives"))
+        return found
 
     def providers(self) -> Providers:
         if "providers" not in self.created:
@@ -74,6 +88,12 @@ FAULTS: Final[dict[str, tuple[Cases, Hold]]] = {
         lambda at, case: providers.hold(at.providers(), case),
     ),
     "cut-responses": (lambda _, r: cut_responses.cases(r), lambda _, case: cut_responses.hold(case)),
+    "rows": (lambda at, r: rows.cases(at.rows(), r), lambda at, case: rows.hold(at.rows(), case)),
+    "bundles": (
+        lambda at, r: archives.bundles(at.archives(), r),
+        lambda at, case: archives.hold_bundle(at.archives(), case),
+    ),
+    "packs": (lambda at, r: archives.packs(at.archives(), r), lambda at, case: archives.hold_pack(at.archives(), case)),
 }
 
 

@@ -10,7 +10,7 @@ from random import Random
 
 import pytest
 
-from tests.faults import cut_responses, damage, disk, edits, kills, owners, providers
+from tests.faults import archives, cut_responses, damage, disk, edits, kills, owners, providers, rows
 from tests.faults.__main__ import FAULTS, MOST, Places, main, memory
 from tests.faults.processes import failing_disk
 from tests.faults.world import World, pick
@@ -78,6 +78,21 @@ def test_a_run_ends_with_a_message_and_can_resume_after_any_bad_response(places:
 @pytest.mark.allow_hosts(["127.0.0.1"])
 def test_a_cut_response_is_not_accepted_as_complete() -> None:
     cut_responses.hold(*islice(cut_responses.cases(Random(SEED)), 30))
+
+
+@pytest.mark.finding("FS6", "FS8")
+def test_changed_bundles_and_packs_give_no_other_files(places: Places) -> None:
+    at = places.archives()
+    for case in islice(archives.bundles(at, Random(SEED)), 100):
+        archives.hold_bundle(at, case)
+    for case in islice(archives.packs(at, Random(SEED)), 20):
+        archives.hold_pack(at, case)
+
+
+@pytest.mark.finding("FS12", "FS13")
+def test_commands_read_any_row(postgres: None, places: Places) -> None:
+    for case in islice(rows.cases(places.rows(), Random(SEED)), 20):
+        rows.hold(places.rows(), case)
 
 
 def test_the_full_fault_tests_refuse_unknown_names(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -22,6 +22,8 @@ from skillrun.types.schemas import quote_value
 
 INBOX: Final = ".run/inbox"  # answers of users, until the run reads them
 SUMMARIES: Final = "summaries"
+FORBIDDEN_NAMES: Final = frozenset({".git", ".hg", ".svn", ".bzr", ".jj", ".sl", "head"})
+"""Names that make version control treat a folder as a repository and execute its hooks. `HEAD` marks a bare one."""
 MAX_PART_BYTES: Final = 240  # bytes: the limit of file systems, minus what temporary names add
 
 
@@ -43,7 +45,7 @@ def check_name(name: str) -> None:
     """Raises PathRefused for the name of a file that no run has: a path that is not canonical, too long, or hidden.
 
     Editors, shells, version control and other programs execute what hidden files say. For each part, the name counts
-    under which some file system stores it. A folder with a file `HEAD` can be a bare repository of git.
+    under which some file system stores it.
     """
     if not name.isprintable():
         raise PathRefused(f"{quote_value(name)} is not a valid artifact name: it contains a non-printable character")
@@ -52,7 +54,7 @@ def check_name(name: str) -> None:
     if normalize_path(name) != name or not name:
         raise PathRefused(f"{quote_value(name)} is not a valid artifact name: it is not a plain relative path")
     for part in re.split(r"[/\\]", name):
-        if fold_name(part.partition(":")[0]) == "head" or is_reserved_by_git(part):
+        if _is_version_control(part):
             raise PathRefused(f"{quote_value(name)} is not a valid artifact name: version control uses `{part}`")
         if fold_name(part).startswith("."):
             reason = f"`{part}` is hidden, and other programs execute such files"
@@ -71,10 +73,8 @@ def check_names(names: Iterable[str]) -> None:
         parts = [fold_name(part) for part in name.split("/")]
         for depth in range(1, len(parts)):
             folder = "/".join(name.split("/")[:depth])
-            if folders.setdefault("/".join(parts[:depth]), folder) != folder:
-                raise PathRefused(
-                    f"{quote_value(name)} and `{folders['/'.join(parts[:depth])]}` can be the same folder"
-                )
+            if (first := folders.setdefault("/".join(parts[:depth]), folder)) != folder:
+                raise PathRefused(f"{quote_value(folder)} and {quote_value(first)} can be the same folder")
         folded = "/".join(parts)
         if known.setdefault(folded, name) != name:
             raise PathRefused(f"{quote_value(name)} and {quote_value(known[folded])} can be the same file")
@@ -99,7 +99,11 @@ def is_plain_path(name: Any) -> bool:
         is_canonical = isinstance(name, str) and name.isprintable() and normalize_path(name) == name
     except PathRefused:
         return False
-    return is_canonical and not any(part.casefold() in FORBIDDEN_NAMES for part in name.split("/"))
+    return is_canonical and not any(map(_is_version_control, re.split(r"[/\\]", name)))
+
+
+def _is_version_control(part: str) -> bool:
+    return fold_name(part.partition(":")[0]) in FORBIDDEN_NAMES or is_reserved_by_git(part)
 
 
 def is_artifact_name(name: Any) -> bool:
