@@ -595,7 +595,7 @@ def test_models_that_a_foreign_run_names_itself_are_used_only_after_adoption(
 @pytest.mark.finding("FS16")
 def test_texts_that_name_no_model_need_no_decision(choosing_run: Path, skillrun: Call, home: Path) -> None:
     shutil.rmtree(home / ".local")
-    edit_state(choosing_run, "  note: mine", "  note: 'ada@example.org: see https://example.org/a:b'")
+    edit_state(choosing_run, "  note: mine", "  note: 'openai: is it good? ada@example.org'")
     edit_state(choosing_run, "  judge: fast", "  judge: strong")
     assert skillrun("resume", "ada", "--answers", "answers.yaml").code == 0
 

@@ -209,7 +209,7 @@ def test_models_and_doctor_show_each_address_and_its_origin(clone: Path, servers
         'providers: {own: {kind: openai, base_url: "http://localhost:1/v1", key: ""}}\ntiers: {fast: "own:m"}\n',
         'providers: {own: {kind: anthropic, base_url: "https://[::1]:8443/x", key: ""}}\n',
         "tiers: {strong: fast}\nprefer: [google]\naliases: {mine: fast}\nproviders: {anthropic: {timeout: 5}}\n",
-        "models: {anthropic:claude-opus-5-5: {input: 1}}\nretry: {attempts: 2}\n",
+        "models: {anthropic:claude-opus-5-5: {input: 100}}\nretry: {attempts: 2}\n",
     ],
     ids=["an endpoint on this machine", "by another spelling", "tiers and numbers", "prices"],
 )

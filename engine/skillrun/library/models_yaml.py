@@ -111,7 +111,8 @@ def sanitize_layers(layers: Layers, problems: Problems) -> Layers:
                     span.source.hide(span.line)
     sanitized = tuple((root, _Layer(root, addresses, problems).sanitize(layer)) for root, layer in layers)
     _check_complete(layers, sanitized, problems)
-    prices = merge_models([layer for root, layer in sanitized if root != PROJECT], Problems()).get("models", {})
+    others = [layer for root, layer in sanitized if root != PROJECT]
+    prices = merge_models(others, Problems()).get("models", {}) if others else {}
     return tuple(
         (root, _keep_prices(layer, prices, problems) if root == PROJECT else layer) for root, layer in sanitized
     )

@@ -200,7 +200,7 @@ def _named_model(text: str, word: str, providers: Container[str]) -> str:
     if word in ("member", "model"):
         return text if word == "model" else model or ""
     model = model or text
-    return model if model.partition(":")[0] in providers else ""
+    return model if model.partition(":")[0] in providers and len(model.split()) == 1 else ""
 
 
 def _texts(value: object) -> Iterator[str]:
