@@ -319,12 +319,13 @@ def open_points(scene: Scene) -> str:
 @pytest.mark.finding("FT12")
 def test_what_the_authors_claim_to_have_changed_is_checked_again(scene: Scene) -> None:
     (scene.project / "src").mkdir()
+    (scene.project / "src" / "short.py").write_text("LIST = []\n")
     lost = REQUIREMENTS.replace("- AC-2: given", "Given")
     mended = {
         "requirements": lost.replace("FR-2:", "FR-3:"),
-        "research": "# Research\n\n`src/gone.py`\n",
+        "research": "# Research\n\n`src/gone.py` and `src/short.py:40`\n",
         "design": "# Design\n\nFR-1, AC-1 and AC-8, TBD.\n",
-        "tasks": TASKS.replace("AC-2", "AC-3") + "\n`src/none.py`\n",
+        "tasks": TASKS.replace("AC-2", "AC-3") + "\n`src/none.py`, `src/short.py:7-9`\n",
     }
     rules = [
         *(
@@ -350,6 +351,8 @@ def test_what_the_authors_claim_to_have_changed_is_checked_again(scene: Scene) -
         "FR-3 is in no task.",
         "AC-3 is cited and stands in no document.",
         "`src/none.py` is not there",
+        "`src/short.py` has 1 lines, and the research names line 40.",
+        "`src/short.py` has 1 lines, and the tasks name line 9.",
     ):
         assert words in found, words
     assert "src/lost.py" not in found
