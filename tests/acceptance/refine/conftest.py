@@ -125,7 +125,17 @@ class Refinement:
         return self.done
 
     def resume(self, rules: Sequence[Rule] = (), *flags: str, **answers: Any) -> Done:
-        """Resume the run; keywords are prepared answers, with `_` for `-`."""
+        """Resume the run; keywords are prepared answers, with `_` for `-`.
+
+        `answers` and `draft` both ask for the next mode and at the breaker. An answer is for both of them; of a list,
+        those behind `draft now` are for the draft.
+        """
+        for name in {"next_mode", "breaker"} & answers.keys():
+            value = answers.pop(name)
+            behind = value.index("draft now") + 1 if isinstance(value, list) and "draft now" in value else 0
+            answers[f"answers/{name}"] = value[:behind] if behind else value
+            if not behind or value[behind:]:
+                answers[f"draft/{name}"] = value[behind:] if behind else value
         if answers:
             path = self.project / "answers.yaml"
             path.write_text(json.dumps({key.replace("_", "-"): value for key, value in answers.items()}))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.acceptance.refine.conftest import RESCORED, Refinement, rewrite, scores, skillrun
+from tests.acceptance.refine.conftest import RESCORED, Refinement, rewrite, scores
 
 JUDGES = "refine/draft/scores/*"
 REASONED = {**scores(4), "reasons": scores(3)["reasons"]}
@@ -31,20 +31,6 @@ def test_without_judges_there_is_no_verdict_and_no_score(refine: Refinement, fai
     assert (flags["validation_skipped"], flags.get("validation_decision"), flags.get("validation_score")) == (
         True, None, None,
     )  # fmt: skip
-
-
-@pytest.mark.slow
-@pytest.mark.row("R9")
-@pytest.mark.finding("FT22")
-def test_an_attended_run_asks_before_it_goes_on_without_judges(refine: Refinement) -> None:
-    refine.begin()
-    refine.fill()
-    failing = {"address": JUDGES, "fail": "timeout", "times": 2}
-    assert refine.resume([failing]).code == 75
-    shown = skillrun("answers", str(refine.folder), "--json").out
-    assert "Judges do not answer." in shown
-    assert refine.resume([failing], retry="retry").code == 0
-    assert refine.summary("draft")["outputs"]["decision"] == "READY"
 
 
 @pytest.mark.slow

@@ -34,7 +34,7 @@ LEGS: list[dict[str, Any]] = [
     },
     {
         "script": [{"address": f"refine/questions/{one}/*", "data": LATER} for one in ("proposals", "merged")],
-        "answers": {"next-mode": "standard"},
+        "answers": {"draft/next-mode": "standard"},
     },
     {
         "script": [

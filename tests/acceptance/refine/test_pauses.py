@@ -51,6 +51,30 @@ def test_the_research_pause_shows_the_next_step_and_the_run_resumes_with_new_rep
 
 
 @pytest.mark.slow
+@pytest.mark.row("R5")
+@pytest.mark.finding("FT24")
+@pytest.mark.parametrize("blank", [b"", b" \n\t\n", b"\xef\xbb\xbf", b"\xff\xfe", b"\r\n\xc2\xa0\r\n"])
+def test_an_empty_report_does_not_end_the_research_pause(refine: Refinement, blank: bytes) -> None:
+    refine.begin("standard")
+    report = refine.folder / "research/reports/one.md"
+    report.write_bytes(blank)
+    for _ in range(2):
+        done = refine.resume()
+        assert done.code == 75
+        assert "`research/reports/one.md` is empty, so it is ignored" in done.out
+        assert refine.summary("research")["status"] == "needs-user-input"
+        assert refine.prompts("refine/research/digest/*") == []
+    report.write_text("Seats are empty after six.")
+    (refine.folder / "research/reports/two.md").write_bytes(blank)
+    done = refine.resume()
+    assert "two.md` is empty, so it is ignored" in done.out
+    assert refine.summary("research")["outputs"]["reports"] == ["research/reports/one.md"]
+    assert refine.summary("research")["summary"].startswith("1 report(s) were brought")
+    assert "Seats are empty after six." in refine.prompts("refine/research/digest/*")[0]
+    assert "arrived after" not in refine.resume().out, "it is still empty"
+
+
+@pytest.mark.slow
 @pytest.mark.row("R1")
 def test_resume_returns_to_the_paused_stage_and_skips_completed_ones(refine: Refinement) -> None:
     refine.begin("standard")

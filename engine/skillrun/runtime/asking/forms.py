@@ -30,9 +30,12 @@ from skillrun.store.files import sha256_of
 from skillrun.store.journal import JournalEntry
 from skillrun.store.journal_bodies import AnswerBody, FormBody
 from skillrun.syntax.diagnostics import SkillrunError, sanitize
+from skillrun.syntax.reading import decode_text
 from skillrun.syntax.source import MAX_BYTES
 from skillrun.types.schemas import quote_value
 
+SEARCHED: Final = 65_536  # bytes in which a file has to have text
+INVISIBLE: Final = "\0\u200b"  # characters that are no text, besides white space
 OWN_KEYS: Final = ("answer", "answered_by", "asked_at", "confidence", "comment")
 
 
@@ -221,6 +224,13 @@ def late_files(run: Run, pattern: str, known: Iterable[str]) -> list[str]:
     before = set(known)
     return [
         f"{quote_value(name)} arrived after the files that match `{pattern}` were read, so it is ignored"
-        for name in run.store.matching(pattern)
+        for name in find_user_files(run, pattern)
         if name not in before
     ]
+
+
+def find_user_files(run: Run, pattern: str) -> list[str]:
+    """Return the names of the files that match the pattern. A file without text, such as a new one, does not count."""
+    names = run.store.matching(pattern)
+    starts = {name: decode_text(run.store.files.read(name, SEARCHED))[0] for name in names}
+    return [name for name, text in starts.items() if "".join(text.split()).strip(INVISIBLE)]

@@ -1,7 +1,7 @@
 """`ask`: asks the user questions, and returns the answers.
 
-With `files`, it waits for the user's files. It reports files that are ignored because they do not match, are links, or
-arrive too late.
+With `files`, it waits for the user's files. It reports files that are ignored because they do not match, are links, are
+empty, or arrive too late.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from skillrun.questions.prepared_answers import InvalidPreparedAnswer
 from skillrun.questions.responder import QuestionSet
 from skillrun.replay import READS, Body, fingerprint_text, round_address
 from skillrun.runtime.asking.asking import CONTINUE_WITHOUT, ask_questions, pause_for_invalid_answer, record_pause
-from skillrun.runtime.asking.forms import answer_phrases, build_question_record, late_files
+from skillrun.runtime.asking.forms import answer_phrases, build_question_record, find_user_files, late_files
 from skillrun.runtime.errors import StepFailed
 from skillrun.runtime.frame import Frame, StepResult
 from skillrun.runtime.run import Run
@@ -114,7 +114,7 @@ async def _wait_for_files(step: Step, frame: Frame) -> StepResult:
 
 async def _find_files(step: Step, frame: Frame, pattern: str, where: str) -> Body:
     """Return the journal body with the files that match the pattern. Raises WaitingForUser if no file matches."""
-    names = frame.run.store.matching(pattern)
+    names = find_user_files(frame.run, pattern)
     default = frame.value(step, "default", None)
     ignored = ignored_files(frame.run, pattern, names)
     if not names and pattern_folder(pattern):
@@ -134,7 +134,7 @@ async def _find_files(step: Step, frame: Frame, pattern: str, where: str) -> Bod
         if answers:
             frame.run.emit(Answered(where, frame.phase.name, answers, replayed=False))
         use_default = given is not None and given[0].get("answer") == CONTINUE_WITHOUT
-        files = [] if use_default else frame.run.store.matching(pattern)
+        files = [] if use_default else find_user_files(frame.run, pattern)
         names = [str(default)] if use_default else files
     _warn(frame, ignored)
     if not names:
@@ -158,12 +158,16 @@ def pattern_folder(pattern: str) -> str:
 
 
 def ignored_files(run: Run, pattern: str, matched: Collection[str]) -> list[str]:
-    """Return a line for each ignored file or link in the pattern's folder; the line says why it is ignored."""
+    """Return a line for each ignored file or link in the pattern's folder, and for each matching file without text.
+
+    The line says why the file is ignored.
+    """
     folder = pattern_folder(pattern)
+    empty = [name for name in run.store.matching(pattern) if name not in matched]
+    lines = [f"{quote_value(name)} is empty, so it is ignored" for name in empty]
     if not folder:
-        return []
-    known = {*matched, *run.store.artifacts.list_names()}
-    lines = []
+        return lines
+    known = {*matched, *empty, *run.store.artifacts.list_names()}
     for name, kind in _walk(run, folder):
         if name not in known and not any(part.startswith(".") for part in name.split("/")):
             why = "is a link, and links are not followed" if kind == "link" else f"does not match `{pattern}`"
