@@ -159,7 +159,7 @@ def test_completed_stages_are_rebuilt_from_their_artifacts_or_cause_a_question(r
 @pytest.mark.row("R12")
 def test_a_stage_without_artifacts_may_be_skipped(refine: Refinement) -> None:
     old_run(refine, current_phase="ANALYSIS", mode="standard")
-    done = refine.resume((), recover=["skip", "skip"])
+    done = refine.resume((), **{"setup.recover": "skip", "research.recover": "skip"})
     assert done.code == 75, done.out
     research = refine.summary("research")
     assert (research["status"], research["flags"]) == ("skipped", {"recovered": True})
