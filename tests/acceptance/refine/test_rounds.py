@@ -10,6 +10,7 @@ from skillrun.scoring.compaction import estimate_tokens
 from tests.acceptance.refine.conftest import PRD, SECTIONS, Refinement, Rule, analysis, question, scores
 
 LAST = 6
+MANY_ROUNDS = 13
 MANY = {"later": {"rapid": len(SECTIONS)}}
 
 
@@ -91,12 +92,15 @@ def test_after_three_rounds_prompts_carry_a_digest_and_only_the_summaries_of_the
 
 @pytest.mark.slow
 @pytest.mark.row("R10")
+@pytest.mark.finding("FT23")
 def test_the_digest_stays_within_its_line_limit(refine: Refinement) -> None:
     compaction = {"rounds_before_compaction": 1, "digest_max_lines": 60}
     refine.config(questions=MANY, token_budgets={"compaction": compaction})
-    run_rounds(refine, LAST)
+    run_rounds(refine, MANY_ROUNDS)
+    for path in ("rounds-digest.md", *(f"round-{number}/rounds-digest.md" for number in range(2, MANY_ROUNDS))):
+        assert len(refine.text(path).splitlines()) <= 60, path
     digest = refine.text("rounds-digest.md")
-    assert len(digest.splitlines()) <= 60
+    assert f"rounds_covered: 1 to {MANY_ROUNDS - 1}\n" in digest
     assert "earlier decisions are in decision-log.md" in digest
     for heading in ("Per-Round Summary", "Persistent Gap Tracker", "Key Insights", "Cumulative User Decisions"):
         assert f"## {heading}" in digest
