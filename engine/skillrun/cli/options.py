@@ -37,6 +37,13 @@ DURATION_PATTERN: Final = re.compile(r"(\d+)([smhd])")
 UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
 
+def check_links(path: Path) -> None:
+    """Raise UsageError if a link in the project leads a path out of the project."""
+    absolute, project = Path(os.path.abspath(path)), current_project()  # noqa: PTH100 (does not resolve links)
+    if absolute.is_relative_to(project) and is_outside(absolute, project):
+        raise UsageError(f"{path} is a link to outside the project", "replace the link, or choose another path")
+
+
 class ExistingFile(click.Path):
     """An existing file, which the user may name anywhere. A link in the project cannot lead out of it.
 
@@ -47,13 +54,13 @@ class ExistingFile(click.Path):
         super().__init__(exists=True, dir_okay=False, allow_dash=True)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        name, project = os.fsdecode(super().convert(value, param, ctx)), current_project()
+        name = os.fsdecode(super().convert(value, param, ctx))
         path = Path("/dev/stdin" if name == "-" else name)
-        typed = Path(os.path.abspath(path))  # noqa: PTH100 (does not resolve links)
-        if typed.is_relative_to(project) and is_outside(typed, project):
-            self.fail(f"{path} is a link to outside the project", param, ctx)
+        check_links(path)
         if path.is_file() and not path.is_relative_to("/dev"):
             return path
+        if not is_outside(path, current_project()):  # nobody may write to a pipe in the project
+            self.fail(f"{path} is not a regular file", param, ctx)
         with path.open("rb") as pipe:
             content = pipe.read(MAX_BYTES + 1)  # one byte more than is allowed, so that the reader reports it
         folder = TemporaryDirectory(prefix="skillrun-")

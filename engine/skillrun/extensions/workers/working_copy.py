@@ -7,6 +7,7 @@ file stays, and the store's version is written next to it under another name.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -142,7 +143,8 @@ class WorkingCopy:
 
     def _read_note(self) -> dict[str, Any] | None:
         try:
-            text = (self.folder / NOTE_NAME).read_text(encoding="utf-8")
+            with ConfinedFolder(Path(os.path.realpath(self.folder))) as tree:
+                text = tree.read(NOTE_NAME, LARGEST).decode("utf-8")
         except (FileNotFoundError, NotADirectoryError):
             return None
         note: Any = None

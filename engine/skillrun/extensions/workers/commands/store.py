@@ -273,6 +273,7 @@ def _open_run_edits(run: str, runs: Path, file: str = "") -> tuple[OpenStore, Ru
 def _working_copy(store: OpenStore, run: str, folder: Path) -> WorkingCopy:
     from skillrun.extensions.workers.working_copy import WorkingCopy
 
+    options.check_links(folder)
     return WorkingCopy(folder, run, store.runs.location)
 
 

@@ -21,7 +21,8 @@ from skillrun.library.settings import secret_names
 from skillrun.repository.readable_folder import MAX_PROJECT_BYTES
 from skillrun.runtime.inputs import path_inputs
 from skillrun.store.frontmatter import format_json_text
-from skillrun.syntax.diagnostics import UsageError
+from skillrun.syntax.diagnostics import Problems, UsageError
+from skillrun.syntax.reading import read_source
 
 if TYPE_CHECKING:
     from skillrun.extensions.workers.fetching import Commit
@@ -111,6 +112,15 @@ def _take_remote_inputs(workflow: str, values: dict[str, Any]) -> dict[str, Comm
     return found
 
 
+def _read_answers(path: Path) -> str:
+    """Return the text of the prepared answers. Raises UsageError if the file cannot be read."""
+    problems = Problems()
+    source = read_source(path, str(path), problems)
+    if source is None:
+        raise UsageError("; ".join(f"{path}: {problem.message}" for problem in problems), "choose another file")
+    return source.text
+
+
 def _build_submission(request: RunRequest, commits: Mapping[str, Commit], sent_files: Sequence[str]) -> RunSubmission:
     """Return what a worker needs to start the run. Paths are relative to the project.
 
@@ -137,7 +147,7 @@ def _build_submission(request: RunRequest, commits: Mapping[str, Commit], sent_f
         inputs={**request.inputs, **paths},
         model=request.model,
         budget=dict(request.budget),
-        answers=answers.read_text(encoding="utf-8") if answers is not None else "",
+        answers=_read_answers(answers) if answers is not None else "",
         unattended=request.answer_options.unattended,
         repositories={field: f"{each.url}@{each.sha}" for field, each in commits.items()},
     )
