@@ -159,7 +159,7 @@ class Use:
         return [*OBSTACLES, *TYPED, *(UNTYPABLE if self.case else ())]
 
     def prepare(self, scene: Scene, name: str) -> list[str]:
-        """Put the obstacle into the clone, and return the arguments of the command."""
+        """Put the obstacle into the clone, and return the arguments of the command. Another name is used as it is."""
         typed = "in/name.xml"
         if name in OBSTACLES:
             path = scene.clone / (self.planted or typed)
@@ -168,7 +168,8 @@ class Use:
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
             OBSTACLES[name](path, scene)
         else:
-            typed = {**TYPED, **UNTYPABLE}[name](scene)
+            texts = {**TYPED, **UNTYPABLE}
+            typed = texts[name](scene) if name in texts else name
         if self.case:
             text = self.case.replace("{}", json.dumps(typed))
             write(scene.clone, {"tests/demo/case.md": f"---\n{text}\n---\n"})

@@ -18,7 +18,7 @@ from random import Random
 from time import monotonic
 from typing import Any, Final
 
-from tests.faults import archives, cut_responses, damage, disk, edits, kills, owners, providers, rows
+from tests.faults import archives, cut_responses, damage, disk, edits, kills, names, owners, providers, rows
 from tests.faults.processes import Forks, failing_disk
 from tests.faults.providers import Providers
 from tests.faults.world import World
@@ -35,6 +35,7 @@ MOST: Final[dict[str, int | None]] = {
     "rows": 2000,
     "bundles": 1000,
     "packs": 300,
+    "names": 1_000,
 }
 
 
@@ -94,6 +95,7 @@ FAULTS: Final[dict[str, tuple[Cases, Hold]]] = {
         lambda at, case: archives.hold_bundle(at.archives(), case),
     ),
     "packs": (lambda at, r: archives.packs(at.archives(), r), lambda at, case: archives.hold_pack(at.archives(), case)),
+    "names": (lambda _, r: names.cases(r), lambda at, case: names.hold(at.folder / "names", case)),
 }
 
 
@@ -107,9 +109,9 @@ def main(environ: dict[str, str]) -> int:
     """Test the faults. Returns 1 if a case fails, 2 for invalid variables."""
     seed = environ.get("CHAOS_SEED") or "8"
     only, case = environ.get("CHAOS_ONLY", ""), environ.get("CHAOS_CASE", "")
-    names = only.split() or list(FAULTS)
-    unknown = [name for name in names if name not in FAULTS]
-    if unknown or (case and len(names) != 1):
+    selected = only.split() or list(FAULTS)
+    unknown = [name for name in selected if name not in FAULTS]
+    if unknown or (case and len(selected) != 1):
         print_line(f"CHAOS_ONLY is a list of {', '.join(FAULTS)}; with CHAOS_CASE it is one of these")
         return 2
     print_line(f"chaos: seed {seed}")
@@ -118,8 +120,8 @@ def main(environ: dict[str, str]) -> int:
         places = Places(folder, stack, failing_disk(folder))
         if places.library is None:
             print_line("disk faults need Linux and a C compiler, and are skipped")
-            names = [name for name in names if name != "disk"]
-        rows = [run_cases(name, places, seed, [case] if case else None) for name in names]
+            selected = [name for name in selected if name != "disk"]
+        rows = [run_cases(name, places, seed, [case] if case else None) for name in selected]
     print_line(f"\n{'fault':16}{'tries':>8}{'held':>8}{'failed':>8}{'seconds':>9}")
     for name, tries, failed, seconds in rows:
         print_line(f"{name:16}{tries:8}{tries - failed:8}{failed:8}{seconds:9.0f}")
