@@ -110,7 +110,7 @@ def test_files_are_opened_only_where_their_names_are_checked(path: Path) -> None
         return
     calls = list(file_calls(ast.parse(path.read_text(encoding="utf-8"))))
     if name in EXCEPTIONS:
-        assert calls, f"{name} opens no file any more: remove it from EXCEPTIONS"
+        assert calls, f"{name} no longer opens a file: remove it from EXCEPTIONS"
     else:
         assert not calls, f"use ConfinedFolder, open_user_path or read_source: {', '.join(calls)}"
 

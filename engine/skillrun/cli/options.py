@@ -59,7 +59,7 @@ class ExistingFile(click.Path):
         check_links(path)
         if path.is_file() and not path.is_relative_to("/dev"):
             return path
-        if not is_outside(path, current_project()):  # nobody may write to a pipe in the project
+        if not is_outside(path, current_project()):  # a pipe in the project may never end
             self.fail(f"{path} is not a regular file", param, ctx)
         with path.open("rb") as pipe:
             content = pipe.read(MAX_BYTES + 1)  # one byte more than is allowed, so that the reader reports it
