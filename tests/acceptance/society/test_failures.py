@@ -335,3 +335,12 @@ def test_too_few_reachable_models_are_counted(society: Society) -> None:
     for kind, verb in (("drafts", "written"), ("reviews", "reviewed")):
         message = f"Only 2 models can be reached for the {kind} {found}. The plan is {verb} in single-model mode."
         assert message in society.messages()
+
+
+@pytest.mark.row("S8")
+@pytest.mark.finding("FT11")
+def test_at_least_one_model_must_answer(society: Society) -> None:
+    (society.project / "config").mkdir()
+    (society.project / "config" / "implementation.yaml").write_text("least_models: 0\n")
+    assert society.begin("multi-model").code == 1
+    assert "`least_models` is 0; at least one model has to answer" in society.done.err

@@ -209,7 +209,8 @@ def _build_request(
 def _record_result(step: Step, frame: Frame, asked: MemberRequest, key: str, result: MemberReply) -> None:
     """Remember the result of a member, so that a later attempt of the step does not call the member again."""
     attempts = frame.phase.attempts
-    if is_last_attempt(frame.phase, asked, result, attempts.tries.get(key, 0)):
+    attempt = attempts.tries.get(key, 0) + result.refused  # a refusal is not counted in `tries`
+    if is_last_attempt(frame.phase, asked, result, attempt):
         attempts.permanent_failures[key] = result
     if result.ok:
         attempts.results[key] = result
