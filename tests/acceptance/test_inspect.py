@@ -89,7 +89,7 @@ def test_a_run_is_found_by_the_path_of_its_folder(visit: Any, skillrun: Call) ->
 
 def test_runs_lists_the_runs(visit: Any, skillrun: Call) -> None:
     header, row = skillrun("runs").out.splitlines()
-    assert header.split() == ["run", "workflow", "status", "phase", "round", "started"]
+    assert header.split() == ["run", "workflow", "status", "phase", "round", "started", "request"]
     assert row.split()[:4] == ["visit", "visit", "completed", "2"]
     row = skillrun("runs", "--json").json[0]
     assert (row["run"], row["round"]) == ("visit", 2)

@@ -9,6 +9,7 @@ import math
 import os
 import re
 import stat
+import unicodedata
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from pathlib import Path
@@ -277,7 +278,7 @@ def locate_run(run: str, runs: Path) -> tuple[Store, str]:
     from skillrun.store.local.local_store import LocalStore
 
     if os.sep not in run:
-        return select_store(runs), run
+        return select_store(runs), unicodedata.normalize("NFC", run)
     folder = run_folder_path(run, runs)
     outside = folder.parent.resolve()
     if runs.absolute() in folder.parents and not outside.is_relative_to(runs.resolve()):

@@ -19,7 +19,7 @@ from skillrun.store.run_view import RunView, call_rounds, run_round
 from skillrun.store.state import State
 from skillrun.store.stored_run import StoredRun
 from skillrun.syntax.diagnostics import SkillrunError
-from skillrun.types.fields import SLUG
+from skillrun.types.slugs import ASCII_SLUG
 
 UsageByPhase = dict[tuple[str, int], UsageTotals]
 """Usage, keyed by phase and round."""
@@ -111,7 +111,7 @@ def _phase_records(store: RunData, state: State, status: str, history: RunHistor
     Failed and open phases have no summary. The usage of a phase is the usage of its paid calls in the journal or, if
     there are none, the usage in its summary.
     """
-    started_names = [name for name in state.phase if SLUG.fullmatch(name)]
+    started_names = [name for name in state.phase if ASCII_SLUG.fullmatch(name)]
     names = history.phases or dict.fromkeys([*store.summaries.phases(), *started_names])  # without a transcript
     current: dict[str, Record | None] = {}
     for name in names:

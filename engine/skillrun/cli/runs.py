@@ -15,7 +15,7 @@ from skillrun.cli.output import Output
 from skillrun.store.stored_run import RunNotStarted
 
 MAX_CELL_LENGTH: Final = 60  # characters of a column
-HEADER: Final = ("run", "workflow", "status", "phase", "round", "started")
+HEADER: Final = ("run", "workflow", "status", "phase", "round", "started", "request")
 STATUSES: Final = ("queued", "running", "waiting", "completed", "failed", "interrupted", "cancelled")
 DEFAULT_LIMIT: Final = 100  # for a store, which may contain many runs
 POLL_INTERVAL: Final = 0.5  # seconds between checks whether the run has started
@@ -42,7 +42,8 @@ def runs(status: str | None, limit: int | None, runs: Path, out: Output) -> int:
     for line in run_store.overview(status or "", most):
         if line.unreadable:
             out.note(f"warning: {line.name}: {line.unreadable}")
-        rows.append((line.name, line.workflow, line.status, ", ".join(line.phase), line.round or "", line.started_at))
+        phase, number = ", ".join(line.phase), line.round or ""
+        rows.append((line.name, line.workflow, line.status, phase, number, line.started_at, line.request))
     if rows:
         cells = [[str(value)[:MAX_CELL_LENGTH] for value in row] for row in rows]
         out.lines(format_table(HEADER, cells))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
@@ -54,7 +55,12 @@ def workflow_command(name: str, more: Sequence[click.Option] = ()) -> click.Comm
     @options.answers
     @options.budget
     @click.option(
-        "--name", "slug", default="", metavar="SLUG", help="Name of the run. Default: derived from the first input."
+        "--name",
+        "slug",
+        default="",
+        metavar="SLUG",
+        callback=lambda _context, _parameter, name: unicodedata.normalize("NFC", name),
+        help="Name of the run. Default: derived from the first input.",
     )
     @options.runs_folder
     @options.model

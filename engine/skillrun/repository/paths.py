@@ -10,8 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from skillrun.syntax.diagnostics import SkillrunError, UsageError
-from skillrun.types.fields import SLUG
 from skillrun.types.schemas import quote_value
+from skillrun.types.slugs import is_slug
 
 
 class PathRefused(SkillrunError):
@@ -60,7 +60,7 @@ def is_reserved_by_git(name: str) -> bool:
 
 def require_slug(name: str) -> str:
     """Return the name unchanged. Raises UsageError unless it is a slug."""
-    if SLUG.fullmatch(name):
+    if is_slug(name):
         return name
     raise UsageError(
         f"{quote_value(name)} is not a valid name",

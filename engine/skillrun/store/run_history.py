@@ -12,7 +12,7 @@ from skillrun.questions.prepared_answers import ShownQuestion
 from skillrun.store.artifacts import is_artifact_name
 from skillrun.store.event_lines import EVENT_TYPES, Record, event_timestamp
 from skillrun.store.inbox import PendingQuestions
-from skillrun.types.fields import SLUG
+from skillrun.types.slugs import ASCII_SLUG
 
 _HAPPENED: Final = frozenset({"Said", "Pruned", "Answered", "Tripped", "WentBack", "Expected"})
 
@@ -182,7 +182,7 @@ def read_history(events: Iterable[Record]) -> RunHistory:
         in_round = history.rounds[phase, rounds[phase]]
         match kind:
             case "RunStarted":
-                history.phases = [name for name in event["phases"] if SLUG.fullmatch(name)]
+                history.phases = [name for name in event["phases"] if ASCII_SLUG.fullmatch(name)]
                 history.flags = event.get("flags", {})  # an older skillrun recorded none
             case "Notice" if event.get("level") == "warn":
                 history.notices[str(event["text"])] = None

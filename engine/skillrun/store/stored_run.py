@@ -6,13 +6,12 @@
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, Self
+from typing import Final, Protocol, Self
 
 from skillrun.models.entries import ConcurrencyLimits
 from skillrun.repository.confined_folder import WriteGuard
@@ -23,12 +22,16 @@ from skillrun.store.memory import MemoryJournal
 from skillrun.store.run_data import RunData
 from skillrun.store.state import STATE, State
 from skillrun.syntax.diagnostics import UsageError
-from skillrun.templates.functions import slug
+from skillrun.templates.functions import to_single_line
+from skillrun.types.slugs import cut_slug, make_slug
+
+MAX_NAME: Final = 40  # characters of a name that is made from a request
+MAX_REQUEST: Final = 100  # characters of a request in a list of runs
 
 
 def slug_from_request(request: str) -> str:
     """Return a slug made from the request. Callers append a number if the slug is taken."""
-    return (slug(request)[:40].strip("-") or "run") if re.search(r"[A-Za-z0-9]", request) else "run"
+    return cut_slug(make_slug(request), MAX_NAME) or "run"
 
 
 class Lease(Protocol):
@@ -184,10 +187,14 @@ class RunListing:
     round: int | None = None
     started_at: str = ""
     unreadable: str = ""
+    request: str = ""
+    """The beginning of the request, on one line. The request is the first text among the inputs."""
 
     @classmethod
     def from_state(cls, name: str, status: str, state: State) -> RunListing:
-        return cls(name, status, state.workflow, tuple(state.phase), state.round, state.started_at)
+        texts = (value for value in state.inputs.values() if isinstance(value, str) and value.strip())
+        request = to_single_line(next(texts, ""), MAX_REQUEST)
+        return cls(name, status, state.workflow, tuple(state.phase), state.round, state.started_at, request=request)
 
 
 class Store(Protocol):

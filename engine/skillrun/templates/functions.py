@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import unicodedata
 from collections.abc import Callable, Mapping
 from functools import wraps
 from types import NoneType
@@ -23,6 +22,7 @@ from skillrun.syntax.document import Fences
 from skillrun.templates.document_search import named_patterns, search
 from skillrun.templates.limits import TemplateError, render_budget, spend, spend_on_values
 from skillrun.templates.values import ABSENT, Absent, describe_kind, to_integer, to_list, to_number, to_text
+from skillrun.types.slugs import make_slug
 
 P = ParamSpec("P")
 
@@ -93,11 +93,9 @@ def _normalize_heading(heading: str) -> str:
 def slug(text: str) -> str:
     """Return the text as a name of at most 64 lower-case letters, digits and hyphens.
 
-    A text without ASCII letters and digits becomes its hash.
+    A text without letters and digits becomes its hash.
     """
-    ascii_text = unicodedata.normalize("NFKD", text[:1000]).encode("ascii", "ignore").decode().lower()
-    name = re.sub(r"[^a-z0-9]+", "-", ascii_text).strip("-")[:64].rstrip("-")
-    return name or hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+    return make_slug(text) or hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8]
 
 
 def lines(value: Any) -> list[str]:

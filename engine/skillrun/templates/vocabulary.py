@@ -230,7 +230,7 @@ MANUAL: Final[Mapping[str, str]] = {
     "overlap": "`overlap(other)`: the share of words that two texts have in common, 0 to 1",
     "section": "`section(heading)`: the text under a markdown heading; absent if there is no such heading",
     "sentence": "`sentence`: the text with a full stop at its end, unless it ends with punctuation",
-    "slug": "`slug`: the text as a name of lower-case letters, digits and hyphens",
+    "slug": "`slug`: the text as a name of lower-case letters of all scripts, digits and hyphens",
     "tokens": "`tokens`: an estimate of the number of tokens",
     "top": "`top(n)`: the first n items of a list, or the first n pairs of a mapping",
     "untrusted": (

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from collections.abc import Mapping as AbstractMapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -24,6 +24,7 @@ from skillrun.templates.values import Absent
 from skillrun.types.json_schema import enum_values, to_json_schema
 from skillrun.types.picoschema import KeyNotation, parse_shape, read_choices, read_key, read_type
 from skillrun.types.schemas import Shape, quote_value
+from skillrun.types.slugs import is_slug
 from skillrun.types.types import Names, Type, identifier, list_of
 
 TYPES: Final = ("string", "integer", "number", "boolean", "enum", "path", "slug", "model", "member")
@@ -37,17 +38,16 @@ KEYS: Final = {
 }
 """The keys of the long form, with their descriptions."""
 RECORD_FORMS: Final = ("", "array", "object")  # a key with one of these forms may have a record as its value
-SLUG: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 MEMBER: Final = re.compile(
     r"(?P<role>[A-Za-z0-9][\w-]*)(?::(?P<variant>[A-Za-z0-9][\w-]*))?(?:@(?P<model>\S.*\S|\S))?", re.ASCII
 )
 
 _NAME: Final = re.compile(r"(?=.*\S)[^\x00-\x1f]+")
-_WRITTEN: Final = {
-    "slug": (SLUG, "at most 64 lowercase letters, digits and `-`, not starting with `-`"),
-    "member": (MEMBER, "a member: role, role:variant, role@model or role:variant@model"),
-    "path": (_NAME, "a path"),
-    "model": (_NAME, "the name of a model"),
+_WRITTEN: Final[AbstractMapping[str, tuple[Callable[[str], object], str]]] = {
+    "slug": (is_slug, "at most 64 lowercase letters, digits and `-`, not starting with `-`"),
+    "member": (MEMBER.fullmatch, "a member: role, role:variant, role@model or role:variant@model"),
+    "path": (_NAME.fullmatch, "a path"),
+    "model": (_NAME.fullmatch, "the name of a model"),
 }
 
 
@@ -266,8 +266,8 @@ def _convert(type_: Type, value: Any, names: Names | None) -> tuple[Any, str]:
         return None, "expected text"
     if (length := type_.length) is not None and not length[0] <= len(value) <= length[1]:
         return None, f"expected {length[0]} to {length[1]} characters; it has {len(value)}"
-    pattern, words = _WRITTEN.get(type_.form, (None, ""))
-    return value, f"expected {words}" if pattern and not pattern.fullmatch(value) else ""
+    is_valid, words = _WRITTEN.get(type_.form, (None, ""))
+    return value, f"expected {words}" if is_valid is not None and not is_valid(value) else ""
 
 
 def _choice(choices: list[Any] | None, value: Any) -> tuple[Any, str]:

@@ -35,7 +35,8 @@ from skillrun.store.stored_run import StoredRun
 from skillrun.structured_output.trailing_record import find_last_block
 from skillrun.syntax.diagnostics import SkillrunError, UsageError
 from skillrun.syntax.source import MAX_BYTES
-from skillrun.types.fields import SLUG, resolve_inputs
+from skillrun.types.fields import resolve_inputs
+from skillrun.types.slugs import is_slug
 
 ENDED: Final = ("completed", "failed", "waiting")
 MOST_NAMED: Final = 5  # changed files that a warning lists
@@ -49,7 +50,7 @@ def create_case(run: StoredRun, name: str, out: Output) -> tuple[str, str]:
 
     Raises UsageError if the name is invalid or a file already exists.
     """
-    if not SLUG.fullmatch(name):
+    if not is_slug(name):
         raise UsageError(
             f"`{name}` is not a valid case name", "use lowercase letters, digits and `-`: `--as dark-mode`"
         )
@@ -229,7 +230,7 @@ def _other_runs(journal: Journal, notices: list[str]) -> dict[str, str]:
             data = entry.body.get("data")
             fronts = [data] if isinstance(data, dict) else data or [None] * len(names)
             for name, text, front in zip(names, texts, fronts, strict=False):
-                if not SLUG.fullmatch(str(origin)) or not is_plain_path(name):
+                if not is_slug(str(origin)) or not is_plain_path(name):
                     notices.append(f"the case does not include `{name}` of the run `{origin}`: the name is invalid")
                     continue
                 files[f"{RUNS}/{origin}/{name}"] = to_frontmatter(front, text) if front is not None else text

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -28,7 +29,6 @@ from skillrun.store.files import sha256_of
 from skillrun.store.frontmatter import plain_data
 from skillrun.store.outcome import NO_NEXT_STEP, NextStep, WaitingForUser
 from skillrun.templates.expressions import RenderError, Value
-from skillrun.templates.functions import slug
 from skillrun.templates.values import Absent
 from skillrun.types.schemas import quote_value
 from skillrun.types.types import identifier
@@ -285,7 +285,10 @@ def _key(known: str, text: str, *, alone: bool) -> str:
 
 
 def _start(known: str) -> str:
-    begins = known if _KEY.fullmatch(known) or not known else slug(known)
+    begins = known
+    if known and not _KEY.fullmatch(known):  # ASCII as in earlier versions, because addresses in journals contain it
+        letters = unicodedata.normalize("NFKD", known[:1000]).encode("ascii", "ignore").decode().lower()
+        begins = re.sub(r"[^a-z0-9]+", "-", letters).strip("-")[:64].rstrip("-") or sha256_of(known)[:8]
     return f"{begins[: LONGEST - MARK - 1].rstrip('-') or 'item'}-"
 
 

@@ -19,8 +19,8 @@ from skillrun.extensions.workers.postgres.database import Database
 from skillrun.library.settings import LIMIT_NAMES
 from skillrun.syntax.diagnostics import UsageError
 from skillrun.syntax.source import MAX_BYTES
-from skillrun.types.fields import SLUG
 from skillrun.types.schemas import quote_value
+from skillrun.types.slugs import is_slug
 
 DEFAULT_QUEUE: Final = "default"
 """The queue of a run or a worker that names no queue."""
@@ -184,9 +184,9 @@ class RunQueue:
         found = self._database.retry(lambda: self._database.rows(_DUE, values), RETRY_SECONDS)
         due = [DueRun(*row) for row in found]
         for each in due:
-            if not SLUG.fullmatch(each.name):
+            if not is_slug(each.name):
                 self.fail(each.name, f"{quote_value(each.name)} is not a valid name of a run")
-        return [each for each in due if SLUG.fullmatch(each.name)]
+        return [each for each in due if is_slug(each.name)]
 
     def find_run(self, name: str) -> SubmittedRun | None:
         """Return a submitted run, or None if no run with this name was submitted."""
