@@ -20,7 +20,7 @@ from procrastinate.schema import SchemaManager
 
 from skillrun.extensions.workers.postgres.database import CONNECT_TIMEOUT, Database, StoreUnavailable
 from skillrun.extensions.workers.postgres.queue import DEFAULT_QUEUE, DueRun
-from skillrun.types.fields import SLUG
+from skillrun.types.slugs import is_slug
 
 logging.getLogger("procrastinate").setLevel(logging.CRITICAL)  # this module reports Procrastinate's failures
 
@@ -129,7 +129,7 @@ async def _serve_connection(
 
     @app.task(name=TASK)
     async def process_job(run: object) -> None:
-        if isinstance(run, str) and SLUG.fullmatch(run):  # anybody who can write to the store can queue a job
+        if isinstance(run, str) and is_slug(run):  # anybody who can write to the store can queue a job
             await on_job(run)
 
     async with app.open_async():
