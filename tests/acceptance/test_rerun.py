@@ -177,9 +177,12 @@ def test_a_resumed_run_names_the_edits_that_it_ignores(folder: Path, skillrun: C
     pause_before_check(skillrun)
     edit(folder / "skills" / "post" / "plan.md", "List points", "List five points")
     edit(folder / "skills" / "post" / "check.md", "Is it good?", "Is it short?")
+    edit(folder / "roles" / "author.md", "You write.", "You write fast.")
     edit(folder / "roles" / "reader.md", "You read.", "You read fast.")
-    ended = "not used: skills/post/plan.md (phase `plan` has ended)"
-    shared = "used only by phases that have not ended: roles/reader.md"
+    workflow = folder / "workflows" / "post.md"
+    workflow.write_text(workflow.read_text() + "More.\n")
+    ended = "not used: roles/author.md (phase `plan`, `write` have ended), skills/post/plan.md (phase `plan` has ended)"
+    shared = "used only by phases that have not ended: workflows/post.md"
     preview = skillrun("resume", "late", "--preview").out.splitlines()
     assert preview[-3:-1] == [ended, shared]
     assert "`skillrun resume late --from-start --preview` previews a rerun of all phases" in preview[-1]
@@ -188,6 +191,35 @@ def test_a_resumed_run_names_the_edits_that_it_ignores(folder: Path, skillrun: C
     assert done.code == 0, done.err
     hint = "hint: `skillrun resume late --from-start` runs all phases again"
     assert done.err.splitlines()[-3:] == [f"warning: {ended}", f"warning: {shared}", hint]
+
+
+@pytest.mark.finding("FX11")
+def test_an_edit_that_a_resumed_run_ignored_is_named_until_its_phase_runs_again(folder: Path, skillrun: Call) -> None:
+    pause_before_check(skillrun)
+    plan = folder / "skills" / "post" / "plan.md"
+    before = plan.read_text()
+    edit(plan, "List points", "List five points")
+    ended = "not used: skills/post/plan.md (phase `plan` has ended)"
+    assert skillrun("resume", "late", "--budget", "calls=2").code == 75
+    for _ in range(2):
+        assert ended in skillrun("resume", "late", "--preview").out
+        assert ended in skillrun("resume", "late", "--budget", "calls=2").err
+    plan.write_text(before)
+    assert "not used" not in skillrun("resume", "late", "--preview").out
+    edit(plan, "List points", "List six points")
+    assert skillrun("resume", "late", "--budget", "calls=9").code == 0
+    assert "changed since the run, and not used: skills/post/plan.md" in skillrun("resume", "late").out
+    assert skillrun("resume", "late", "--from-start", "--yes").code == 0
+    assert "not used" not in skillrun("resume", "late").out
+
+
+@pytest.mark.finding("FX11")
+def test_an_edited_file_that_only_ended_phases_use_is_named(folder: Path, skillrun: Call) -> None:
+    (folder / "roles" / "planner.md").write_text("---\nname: planner\n---\nYou plan.\n")
+    edit(folder / "skills" / "post" / "plan.md", "author", "planner")
+    pause_before_check(skillrun)
+    edit(folder / "roles" / "planner.md", "You plan.", "You plan well.")
+    assert "not used: roles/planner.md (phase `plan` has ended)" in skillrun("resume", "late", "--preview").out
 
 
 def test_an_edit_that_is_used_causes_no_warning(folder: Path, skillrun: Call) -> None:

@@ -37,7 +37,9 @@ from skillrun.runtime.resumed_state import (
     effective_state,
     foreign_claims,
     format_claims,
+    phases_using,
     raise_undecided_error,
+    unused_edits,
 )
 from skillrun.runtime.run import Session
 from skillrun.runtime.session import Forecast, PredictedCall, forecast_calls
@@ -129,16 +131,15 @@ def resume_run(run_name: str, values: Mapping[str, Any], workflow: str = "") -> 
     if preview or ((changed or from_start) and not values["yes"]):
         rules = script.rules if script is not None else ()
         planned = asyncio.run(forecast_calls(preview_session, run, rules, from_start=from_start))
-    ignored = [] if from_start else _ignored_edits(loaded.program, changed, run)
+    ignored = [] if from_start else _ignored_edits(loaded.program, state, run)
     lost = _lost_call_lines(loaded.program, run) if planned.calls and changed and not from_start else []
     if preview:
         out.lines(lost)
         _print_preview(planned, changed, ignored, (command_name, flags), out, from_start=from_start)
         return 0
     if repeated := [call for call in planned.calls if call.again or (lost and call.certain)]:
-        out.note("\n".join(lost))
         command = ResumeCommand("--from-start --yes" if from_start else "--yes").render(command_name, flags)
-        _print_refusal(repeated, changed, command, out)
+        _print_refusal(lost, repeated, changed, command, out)
         return 1
 
     if ignored:
@@ -176,7 +177,9 @@ def _report_completed_run(run: StoredRun, state: State, library: Library, name: 
     out.line(f"{run.name} is completed; `skillrun show {name}` shows the details")
     if library.locate(f"workflows/{state.workflow}.md") is not None:
         program = check_workflow(library, state.workflow, RESERVED_NAMES)
-        changed = changed_files(program, state) if program is not None and not library.problems.has_errors else []
+        changed = []
+        if program is not None and not library.problems.has_errors:
+            changed = [*unused_edits(program, state, program.phases)]
         if changed:
             out.line(f"changed since the run, and not used: {', '.join(changed)}")
     out.line(f"{ResumeCommand('--preview').render(name, {})} shows the calls that a rerun would make")
@@ -246,9 +249,11 @@ def _print_preview(
     out.data({**data, "changed": changed, "ignored": ignored})
 
 
-def _print_refusal(repeated: list[PredictedCall], changed: list[str], command: str, out: Output) -> None:
-    """Print the calls that would be repeated, and the command that resumes anyway."""
-    lines = [f"changed since the run last executed: {', '.join(changed)}"] if changed else []
+def _print_refusal(
+    lost: list[str], repeated: list[PredictedCall], changed: list[str], command: str, out: Output
+) -> None:
+    """Print the replies that are lost, the calls that would be repeated, and the command that resumes anyway."""
+    lines = [*lost, *([f"changed since the run last executed: {', '.join(changed)}"] if changed else [])]
     out.notes([*lines, *_call_lines(repeated)])
     certain = sum(call.certain for call in repeated)
     calls = f"{count_noun(certain, 'call')} again" if certain else "some calls again"
@@ -258,23 +263,19 @@ def _print_refusal(repeated: list[PredictedCall], changed: list[str], command: s
     out.data({"status": "refused", "changed": changed, "would_ask": list(map(asdict, repeated))})
 
 
-def _ignored_edits(program: Program, changed: list[str], run: StoredRun) -> list[str]:
-    """Return lines about changed files that have no effect, because the phases that use them have finished."""
-    phases_by_file: dict[str, list[str]] = {}
-    for name, phase in program.phases.items():
-        phases_by_file.setdefault(phase.document.source.label, []).append(name)
+def _ignored_edits(program: Program, state: State, run: StoredRun) -> list[str]:
+    """Return lines about edited files that have no effect, because the phases that use them have finished."""
     summaries = run.data().summaries
-    ended = {name for name in program.phases if (found := summaries.find_readable(name)) and found.is_over}
-    of_ended = [file for file in changed if file in phases_by_file and {*phases_by_file[file]} <= ended]
-    others = [file for file in changed if file not in of_ended]
-    of_both = [file for file in others if ended.intersection(phases_by_file.get(file, program.phases))]
-    lines = []
-    if of_ended:
-        texts = (f"{file} (phase `{'`, `'.join(phases_by_file[file])}` has ended)" for file in of_ended)
-        lines.append(f"not used: {', '.join(texts)}")
-    if of_both:
-        lines.append(f"used only by phases that have not ended: {', '.join(of_both)}")
-    return lines
+    ended = [name for name in program.phases if (found := summaries.find_readable(name)) and found.is_over]
+    unused, partly_used = list[str](), list[str]()
+    for file, phases in unused_edits(program, state, ended).items():
+        verb = "has" if len(phases) == 1 else "have"
+        if len(phases) < len(phases_using(program, file)):
+            partly_used.append(file)
+        else:
+            unused.append(f"{file} (phase `{'`, `'.join(phases)}` {verb} ended)")
+    lines = [f"not used: {', '.join(unused)}"] if unused else []
+    return [*lines, *([f"used only by phases that have not ended: {', '.join(partly_used)}"] if partly_used else [])]
 
 
 def _lost_call_lines(program: Program, run: StoredRun) -> list[str]:

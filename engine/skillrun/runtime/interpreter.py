@@ -114,6 +114,7 @@ async def run_phase(run: Run, use: PhaseUse, previous: PhaseRun | None = None) -
     if run.program.reads_estimate(use.span):
         await run.load_estimate()
     phase = open_phase(run, use, previous)
+    run.state.outdated.pop(use.name, None)
     result: PhaseResult | None = None
     if use.when is not None and not is_true(use.when.render(phase.names)):
         reason = f"only when {use.when.text.value}"

@@ -6,6 +6,8 @@ The seal in `state.md` (see `store.seal`) shows whether a run of this user has w
 from __future__ import annotations
 
 import contextlib
+import re
+from collections.abc import Collection
 from typing import Any, Final, NoReturn
 
 from skillrun.checker.program import Program
@@ -21,6 +23,11 @@ from skillrun.store.summaries import Summary
 from skillrun.syntax.diagnostics import SkillrunError
 from skillrun.syntax.source import to_plain
 from skillrun.types.fields import apply_fallbacks, resolve_inputs
+
+_USED_AS: Final = re.compile(
+    r"(?:^|[:/])(?:(?:roles|skills/protocols)/(?P<name>[^/]+)|skills/(?P<skill>[^/]+/[^/]+)|config/[^/]+)\.\w+$"
+)
+"""How the files of phases name a file: a role or protocol by its name, a skill by its path, config as `config`."""
 
 
 async def migrate_state(program: Program, store: RunData) -> tuple[State, list[str], list[str]]:
@@ -65,6 +72,43 @@ def changed_files(program: Program, state: State) -> list[str]:
     return sorted(
         name for name in before.keys() | after.keys() if before.get(name) != after.get(name) and name in after
     )
+
+
+def phases_using(program: Program, file: str) -> list[str]:
+    """Return the phases whose files name a file of the program.
+
+    If no phase names it, return all phases, because names can be computed.
+    """
+    own = [name for name, phase in program.phases.items() if phase.document.source.label == file]
+    match = _USED_AS.search(file)
+    if own or match is None:
+        return own or [*program.phases]
+    word = re.escape(match["name"] or match["skill"] or "config")
+    name = re.compile(rf"(?<![\w/-]){word}(?![\w/-])")
+    return [each for each, phase in program.phases.items() if name.search(phase.document.source.text)] or [
+        *program.phases
+    ]
+
+
+def note_outdated_phases(program: Program, store: RunData, state: State) -> None:
+    """Record in the state which files of phases that have ended were edited since, with their earlier hashes."""
+    for file in changed_files(program, state):
+        is_own = file in state.files and not file.startswith("skillrun:")
+        for phase in phases_using(program, file) if is_own else ():
+            summary = store.summaries.find_readable(phase)
+            if summary is not None and summary.is_over:
+                state.outdated.setdefault(phase, {}).setdefault(file, state.files[file])
+
+
+def unused_edits(program: Program, state: State, ended: Collection[str]) -> dict[str, list[str]]:
+    """Return the phases in `ended` that have not used the current version of a file, keyed by file."""
+    now, edits = file_hashes(program), dict[str, list[str]]()
+    recorded = (file for files in state.outdated.values() for file in files)
+    for file in sorted({*changed_files(program, state), *recorded} & now.keys()):
+        versions = {name: state.outdated.get(name, {}).get(file, state.files.get(file)) for name in ended}
+        if phases := [name for name in phases_using(program, file) if versions.get(name, now[file]) != now[file]]:
+            edits[file] = phases
+    return edits
 
 
 def is_own_state(session: Session, state: State) -> bool:

@@ -27,6 +27,7 @@ from skillrun.runtime.resumed_state import (
     is_own_state,
     is_shared,
     migrate_state,
+    note_outdated_phases,
     raise_undecided_error,
 )
 from skillrun.runtime.run import Run, Session, Simulation, StateSaver
@@ -89,6 +90,7 @@ async def resume_run(session: Session, run: StoredRun, *, from_start: bool = Fal
         store = run.data(journal)
         written, _ = store.state.read()
         state, log, changes = await migrate_state(session.program, store)
+        note_outdated_phases(session.program, store, state)
         session, state, restrictions = _restrict_state(session, run, written, state, from_start=from_start)
         state.share = state.share or is_shared(session)
         state.budget = {**state.budget, **session.options.budget}

@@ -39,6 +39,8 @@ class State:
     going: dict[str, str] = field(default_factory=dict)
     estimate: dict[str, object] | None = None
     files: dict[str, str] = field(default_factory=dict)
+    outdated: dict[str, dict[str, str]] = field(default_factory=dict)
+    """The files that were edited after a phase ended, with the hash that they had before, keyed by phase."""
     budget: dict[str, NonNegativeFloat] = field(default_factory=dict)
     project: str = ""
     override: str = ""
