@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -73,3 +74,37 @@ def test_a_typed_name_leads_nowhere_else(use: Use, attempt: Callable[[Use, str],
 def test_a_name_in_the_clone_leads_nowhere_else(use: Use, attempt: Callable[[Use, str], None]) -> None:
     for name in use.names():
         attempt(use, name)
+
+
+FORGED = "a\nforged\r::error::forged\x1b[31m ##[error]forged"
+SHOWING: tuple[tuple[str, ...], ...] = (
+    ("list",), ("validate",), ("validate", "--format", "sarif"), ("--help",), ("demo", "--help"), ("runs",),
+    ("show", "hi"), ("logs", "hi"), ("resume", "hi", "--unattended"), ("answers", "hi"), ("test",), ("doctor",),
+    ("models",), ("graph", "demo"), ("trust", "--show"), ("outdated",), ("sizes", "hi"), ("list", "--json"),
+    ("report", "hi"), ("schema",),
+)  # fmt: skip
+
+
+@pytest.mark.finding("FS11", "FS12")
+@pytest.mark.parametrize("arguments", SHOWING, ids=" ".join)
+def test_names_and_values_of_a_clone_forge_no_line(
+    arguments: tuple[str, ...], runs: Path, tmp_path: Path, skillrun: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clone = Scene.create(tmp_path, runs).clone
+    text = json.dumps(FORGED)
+    for folder in ("workflows", "roles", "skills/demo", "tests/demo", "config"):
+        name = f"{FORGED.replace('/', '')}.{'yaml' if folder == 'config' else 'md'}"
+        write(clone, {f"{folder}/{name}": f"---\nname: {text}\ndescription: {text}\nkind: {text}\n---\n{FORGED}\n"})
+    write(clone, {f"tests/demo/{number}.md": f"---\ninputs: {{what: hi}}\nexpect: {{{key}: {text}}}\n---\n"
+                  for number, key in enumerate(("outcome", "path", "artifacts", "questions"))})  # fmt: skip
+    write(clone, {"config/models.yaml": f"providers: {{{text}: {{kind: openai, base_url: {text}}}}}\n"})
+    state = clone / "runs/hi/state.md"
+    state.write_text(state.read_text().replace("status: completed", f"status: failed\nreason: {text}"))
+    monkeypatch.chdir(clone)
+    done = skillrun(*arguments)
+    assert done.code in names.EXIT_CODES
+    for line in (done.out + done.err).split("\n"):
+        assert not line.startswith("forged")
+        assert not line.lstrip().startswith("::error")
+        assert "##[" not in line
+        assert "\x1b" not in line

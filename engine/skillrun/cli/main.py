@@ -17,7 +17,7 @@ from skillrun import registry
 from skillrun.cli.options import current_project
 from skillrun.cli.output import Output, discard_output, make_safe
 from skillrun.cli.registry import COMMANDS, COMPLETION_VARIABLE, GROUPS, OLD_NAMES, RESERVED_NAMES, CommandEntry
-from skillrun.syntax.diagnostics import SkillrunError, UsageError, did_you_mean
+from skillrun.syntax.diagnostics import SkillrunError, UsageError, did_you_mean, escape_line
 from skillrun.version import __version__
 
 if TYPE_CHECKING:
@@ -165,7 +165,8 @@ class Skillrun(CommandGroup):
             title: {name: entry.help for name, entry in group.items() if entry.in_table}
             for title, group in GROUPS.items()
         }
-        sections = {"Workflows": self.workflows, **groups, "Extensions": installed}
+        workflows = {escape_line(name): escape_line(text) for name, text in self.workflows.items()}
+        sections = {"Workflows": workflows, **groups, "Extensions": installed}
         width = max(len(name) for rows in sections.values() for name in rows)
         for title, rows in sections.items():
             if rows:
