@@ -357,7 +357,7 @@ def test_what_the_authors_claim_to_have_changed_is_checked_again(scene: Scene) -
         assert words in found, words
     assert "src/lost.py" not in found
     assert "Nothing that anybody named" not in scene.text("summary.md")
-    assert "`summary.md` lists it as open" in done.out
+    assert "findings are open; `summary.md` lists them" in done.out
 
 
 @pytest.mark.row("B11", "Q3")
