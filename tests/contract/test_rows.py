@@ -32,6 +32,16 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rows]:
         "runs request 0 worker once y",
         "runs takes 0 worker once y",
         "runs workflow 2 worker once y",
+        "runs name 0 runs",
+        "runs records 0 worker once y",
+        "runs created_at 0 runs",
+        "runs name 0 store pull x",
+        "runs records 0 show x",
+        "records kind 0 show x",
+        "records body 0 show x",
+        "events line 0 logs x",
+        "workers queues 0 worker list",
+        "workers seen_at 0 worker list",
         "runs status 0 runs",
         "runs reason 3 show y",
         "records chain 0 show x",
@@ -51,5 +61,5 @@ def test_a_command_reads_an_invalid_row(postgres: None, store: Rows, case: str) 
 @pytest.mark.finding("FS12", "FS13")
 @pytest.mark.parametrize("command", rows.COMMANDS)
 def test_a_command_reads_any_value_in_any_column(postgres: None, store: Rows, command: str) -> None:
-    for case in rows.all_cases(store, command):
+    for case in Random(command).sample([*rows.all_cases(store, command)], 50):
         rows.hold(store, case)
