@@ -111,15 +111,21 @@ class PastRound:
         return {name: dict(summary.record) for name, summary in self.phases.items()}
 
 
+CONTRACT_NAMES: Final = {"stage": "phase", "stage_number": "number", "artifacts_written": "artifacts"}
+"""The names that the contract for summaries has for three fields."""
 InvalidFields = list[tuple[tuple[str | int, ...], str]]
 """The invalid values of a record, each as (path of keys and item numbers, message)."""
 
 
 def read_summary(data: Mapping[str, object]) -> tuple[Summary, InvalidFields]:
-    """Return the summary in `data` without its invalid values, and a list of the invalid values."""
+    """Return the summary in `data` without its invalid values, and a list of the invalid values.
+
+    `CONTRACT_NAMES` are accepted in place of the project's own names, which have priority.
+    """
     valid: dict[str, object] = {}
     invalid: InvalidFields = []
-    for key, value in data.items():
+    aliases = {CONTRACT_NAMES[key]: value for key, value in data.items() if key in CONTRACT_NAMES}
+    for key, value in {**aliases, **{key: value for key, value in data.items() if key not in CONTRACT_NAMES}}.items():
         if value is None and key in FIELDS:
             continue
         if key == "artifacts" and isinstance(value, list):

@@ -133,6 +133,15 @@ def test_a_complete_plan_debates_until_the_judges_agree(converging: Plan) -> Non
 
 @pytest.mark.slow
 @pytest.mark.row("P13")
+@pytest.mark.parametrize(("points", "rounds"), [((18, 16, 15), 1), ((18, 16, 14), 2)], ids=["3 apart", "4 apart"])
+def test_judges_agree_up_to_a_spread_of_three(plan: Plans, points: tuple[int, ...], rounds: int) -> None:
+    run = plan("complete", debate(points, (17, 16, 17)), until="validation")
+    assert len(run.addresses("plan/validation/judged/debate#*/scores/*")) == 3 * rounds
+    assert f"Rounds of debate: {rounds}. The judges agreed." in run.artifact("validation.md")
+
+
+@pytest.mark.slow
+@pytest.mark.row("P13")
 def test_judges_see_each_others_reasons_before_they_score_again(converging: Plan) -> None:
     assert "From risk in 1." not in converging.prompt("plan/validation/judged/debate#1/scores/judge:feasibility/*")
     second = converging.prompt("plan/validation/judged/debate#2/scores/judge:feasibility/*")

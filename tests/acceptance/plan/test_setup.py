@@ -50,6 +50,14 @@ def test_the_user_is_asked_for_a_missing_mode(risky: Plan) -> None:
 
 @pytest.mark.slow
 @pytest.mark.row("P10")
+def test_exactly_two_risk_categories_suggest_complete_mode(plan: Plans) -> None:
+    run = plan("rapid", request="Add a login with payments", until="setup")
+    assert run.summary("setup")["outputs"]["risk_flags"] == ["security-critical", "billing-external-api"]
+    assert run.summary("setup")["outputs"]["suggested_mode"] == "complete"
+
+
+@pytest.mark.slow
+@pytest.mark.row("P10")
 @pytest.mark.parametrize(
     ("request_", "mode", "team"), [(ONE, "advanced", "balanced"), (HASTY, "rapid", "rapid_prototype")]
 )

@@ -66,6 +66,17 @@ def test_deep_thinking_below_the_minimum_warns(refine: Refinement, failing: Sequ
     assert all(f"{calls} of 2 ({50 * calls} %)" in one for one in found)
 
 
+@pytest.mark.slow
+@pytest.mark.row("R7")
+@pytest.mark.parametrize(("minimum", "warned"), [(50, False), (51, True)])
+def test_deep_thinking_at_the_minimum_does_not_warn(refine: Refinement, minimum: int, warned: bool) -> None:
+    refine.config(scoring={"thinkdeep_completion": {"minimum_pct": minimum}})
+    refine.begin(
+        "advanced", [{"address": "refine/questions/deep/thinker:assumptions/*", "fail": "timeout"}], "--no-reports"
+    )
+    assert any(one.startswith("Deep thinking reached 1 of 2 (50 %)") for one in refine.warnings("questions")) == warned
+
+
 @pytest.mark.row("R7")
 def test_standard_mode_has_no_deep_thinking_and_no_warning_about_it(refine: Refinement) -> None:
     refine.begin("standard", (), "--no-reports")
