@@ -116,12 +116,13 @@ def test_draft_checks_warn_and_the_run_completes(refine: Refinement, document: s
 
 
 @pytest.mark.row("R7")
+@pytest.mark.finding("FT26")
 def test_a_document_without_decisions_causes_a_warning(refine: Refinement) -> None:
     settled = [{"address": "refine/questions/proposals/*", "data": {"questions": []}}]
     done = refine.begin("rapid", settled)
     assert done.code == 0
     assert any("There is no decision log" in one for one in refine.warnings("draft"))
-    assert refine.warnings("questions")[0].startswith("Nothing is left to ask")
+    assert refine.warnings("questions")[0] == "Nothing is left to ask in this round; no question was proposed."
 
 
 @pytest.mark.slow

@@ -194,6 +194,23 @@ def test_an_edited_file_is_never_overwritten(refine: Refinement) -> None:
     assert form.read_text() == edited
 
 
+@pytest.mark.row("R6")
+@pytest.mark.finding("FT26")
+@pytest.mark.parametrize("encoding", ["latin-1", "cp1252"])
+def test_a_form_that_is_not_utf_8_waits_with_a_message(refine: Refinement, encoding: str) -> None:
+    refine.begin()
+    refine.fill(answer="Zehn Plätze für alle.")
+    text = refine.form().read_text(encoding="utf-8").replace("·", "-")
+    refine.form().write_bytes(text.encode(encoding, "replace"))
+    done = refine.resume()
+    assert done.code == 75, done.out + done.err
+    assert "QUESTIONS-001.md" in done.out
+    assert "UTF-8" in done.out
+    assert refine.prompts("refine/answers/*") == []
+    refine.form().write_text(text, encoding="utf-8")
+    assert refine.resume().code == 0
+
+
 @pytest.mark.row("R5", "R6")
 def test_a_run_with_unclear_answers_waits_and_guesses_nothing(refine: Refinement) -> None:
     refine.begin()
