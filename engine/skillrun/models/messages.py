@@ -31,9 +31,6 @@ FATAL_ERRORS = frozenset({"budget", "missing"})
 """Kinds of errors after which further calls would fail too: the account has no credit, or the local model is
 missing."""
 
-REJECTIONS = frozenset({"invalid_request", "too_long", "other"})
-"""Kinds of errors with which a provider rejects a single request, so that another request can succeed."""
-
 
 class ModelError(RequestFailed):
     """A call that got no reply. `retryable` means that the same request can succeed later. `given_up` means that the

@@ -11,7 +11,7 @@ from itertools import count
 from typing import Any
 
 from skillrun.definitions.definitions import Protocol, Step
-from skillrun.models.messages import REJECTIONS
+from skillrun.models.messages import PERMANENT_ERRORS
 from skillrun.runtime.calls.conversation import converse, is_last_attempt
 from skillrun.runtime.calls.member_request import MemberReply, MemberRequest, report_pruned_items
 from skillrun.runtime.calls.tools import lookup_tool, member_tools
@@ -131,7 +131,7 @@ async def _call_members(
         finally:  # after an error, no waiting call starts
             if not start.done():
                 start.set_result(result is not None)
-        if asked.request.continues_conversation and result.kind in REJECTIONS:
+        if asked.request.continues_conversation and result.kind in PERMANENT_ERRORS | {"other"}:
             forget_conversation(frame, member, f"the earlier one was rejected ({result.reason})")
             with suppress(StepFailed):  # the new prompt does not fit either
                 requests[member.id] = build(member)
