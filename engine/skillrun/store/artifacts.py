@@ -44,8 +44,8 @@ def normalize_artifact_name(name: str) -> str:
 def check_name(name: str) -> None:
     """Raises PathRefused for the name of a file that no run has: a path that is not canonical, too long, or hidden.
 
-    Editors, shells, version control and other programs execute what hidden files say. For each part, the name counts
-    under which some file system stores it.
+    Editors, shells, version control and other programs execute what hidden files say, except `.gitignore`. For each
+    part, the name counts under which some file system stores it.
     """
     if not name.isprintable():
         raise PathRefused(f"{quote_value(name)} is not a valid artifact name: it contains a non-printable character")
@@ -56,7 +56,7 @@ def check_name(name: str) -> None:
     for part in re.split(r"[/\\]", name):
         if _is_version_control(part):
             raise PathRefused(f"{quote_value(name)} is not a valid artifact name: version control uses `{part}`")
-        if fold_name(part).startswith("."):
+        if fold_name(part).startswith(".") and part != ".gitignore":
             reason = f"`{part}` is hidden, and other programs execute such files"
             raise PathRefused(f"{quote_value(name)} is not a valid artifact name: {reason}")
 
