@@ -74,7 +74,7 @@ def test_the_answer_suggested_by_a_breaker_retries_each_time_and_the_run_complet
     for tries in (1, 2, 3):
         assert (done.code, len(sent(desk / "runs" / "desk"))) == (75, tries)
         answer, others, file, command = suggested_answer(done)
-        assert (answer, others, command[:2]) == ("retry: retry", ["stop here"], ["resume", "desk"])
+        assert (answer, others, command[:2]) == ("one/retry: retry", ["stop here"], ["resume", "desk"])
         (desk / file).write_text(f"{answer}\n")
         done = skillrun(*command)
     (desk / "busy.yaml").write_text("[]")
@@ -245,7 +245,7 @@ def test_warnings_and_questions_of_an_inline_workflow_are_recorded_in_the_callin
     assert done.out.count("skillrun resume outer --script busy.yaml --answers") == 1
     waiting = summary(folder / "runs" / "outer", "whole")
     assert waiting["quality_warnings"][0] == "part/one: note: continued without clerk@fast: busy"
-    (folder / "answers.yaml").write_text("where: here\n")
+    (folder / "answers.yaml").write_text("where: [here, here]\n")
     done = skillrun("resume", "outer", "--script", "busy.yaml", "--answers", "answers.yaml")
     assert done.code == 0
     assert "degraded: whole: part/one: note: clerk@fast: busy" in done.out.splitlines()[-5:]

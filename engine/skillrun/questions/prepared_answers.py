@@ -308,6 +308,8 @@ def answer_names(key: str, questions: AbstractSequence[Question]) -> list[str]:
     """Return for each question of a step a key that no other question of the run has."""
     place, round_number = split_key(key)
     end = f"@{round_number}" if round_number else ""
+    if questions and questions[0].get("once"):  # an offer of a retry, which an answer may take each time
+        return [_sibling_key(place, str(each.get("id"))) + end for each in questions]
     return [f"{place}/{each.get('id')}{end}" if len(questions) > 1 else f"{place}{end}" for each in questions]
 
 
