@@ -24,6 +24,8 @@ INBOX: Final = ".run/inbox"  # answers of users, until the run reads them
 SUMMARIES: Final = "summaries"
 FORBIDDEN_NAMES: Final = frozenset({".git", ".hg", ".svn", ".bzr", ".jj", ".sl", "head"})
 """Names that make version control treat a folder as a repository and execute its hooks. `HEAD` marks a bare one."""
+COMPLETION_MARKER: Final = re.compile(r"\.[a-z0-9][a-z0-9-]*-complete")
+"""The hidden names that a run may have. Such a file marks that others are whole, and no program executes it."""
 MAX_PART_BYTES: Final = 240  # bytes: the limit of file systems, minus what temporary names add
 
 
@@ -44,8 +46,8 @@ def normalize_artifact_name(name: str) -> str:
 def check_name(name: str) -> None:
     """Raises PathRefused for the name of a file that no run has: a path that is not canonical, too long, or hidden.
 
-    Editors, shells, version control and other programs execute what hidden files say, except `.gitignore`. For each
-    part, the name counts under which some file system stores it.
+    Editors, shells, version control and other programs execute what hidden files say, except `.gitignore` and
+    `.NAME-complete`. For each part, the name counts under which some file system stores it.
     """
     if not name.isprintable():
         raise PathRefused(f"{quote_value(name)} is not a valid artifact name: it contains a non-printable character")
@@ -56,7 +58,8 @@ def check_name(name: str) -> None:
     for part in re.split(r"[/\\]", name):
         if _is_version_control(part):
             raise PathRefused(f"{quote_value(name)} is not a valid artifact name: version control uses `{part}`")
-        if fold_name(part).startswith(".") and part != ".gitignore":
+        is_allowed = part == ".gitignore" or COMPLETION_MARKER.fullmatch(part)
+        if fold_name(part).startswith(".") and not is_allowed:
             reason = f"`{part}` is hidden, and other programs execute such files"
             raise PathRefused(f"{quote_value(name)} is not a valid artifact name: {reason}")
 
