@@ -339,3 +339,12 @@ def test_a_missing_reviewer_prevents_a_pass(plan: Plans, stop: str) -> None:
     prompt = run.prompt("plan/completion/tasks/*").partition("nobody could read")[2]
     assert "security-analyst wrote (no whole answer: " in prompt
     assert "Could not be read: a whole reply of security-analyst" in run.artifact("review.md")
+
+
+@pytest.mark.slow
+@pytest.mark.row("P12")
+@pytest.mark.finding("FT26")
+def test_a_prepared_reason_that_settles_nothing_is_named_before_the_run_waits(plan: Plans) -> None:
+    run = plan("standard", [review_rule(FATAL)], until="expert-review", answers={CHOICE: "override", REASON: "TBD"})
+    assert run.done.code == 75
+    assert "“TBD” leaves the question open, so it is no reason to keep the critical findings." in run.messages()

@@ -139,3 +139,22 @@ def test_with_team_presets_disabled_the_mode_chooses_the_team(plan: Plans) -> No
     config = {"features": {"team_presets": {"enabled": False}}}
     run = plan("standard", flags=["--preset", "rapid_prototype"], config=config)
     assert called_members(run) == BALANCED
+
+
+@pytest.mark.row("P8", "P4", "P11")
+@pytest.mark.finding("FT26")
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({"team_presets": {"mine": {"architecure": ["software-architect:clean"]}}}, "a preset has architecure"),
+        ({"convergence": {"agreement_weight": 1, "overlap_weight": 1}}, "are 1 and 1"),
+        ({"convergence": {"agreement_weight": -1, "overlap_weight": 2}}, "are -1 and 2"),
+        ({"convergence": {"high": 1.5}}, "between 0 and 1"),
+        ({"specify_gate": {"questions": 0}}, "`questions` is 0"),
+    ],
+)
+def test_config_that_no_run_can_use_is_rejected(plan: Plans, config: dict[str, object], message: str) -> None:
+    run = plan("rapid", config=config)
+    assert run.done.code == 1
+    assert "error[check]" in run.done.err
+    assert message in run.done.err

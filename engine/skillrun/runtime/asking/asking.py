@@ -45,6 +45,7 @@ from skillrun.store.event_lines import utc_timestamp
 from skillrun.store.inbox import AnswerInbox
 from skillrun.store.journal_bodies import AnswerBody
 from skillrun.store.outcome import RESUME_RUN, NextStep, ResumeCommand, WaitingForUser
+from skillrun.syntax.diagnostics import SkillrunError
 from skillrun.types.types import identifier
 
 RETRY, CONTINUE_WITHOUT, STOP = "retry", "go on without it", "stop here"
@@ -205,7 +206,10 @@ async def _apply_form_edits(request: QuestionRequest, entry: AnswerBody) -> Body
     run = request.frame.run
     if not entry.get("form"):
         return dict(entry)
-    body, doubtful = revise_answers(run, entry, request.question_set.questions, is_phase_over=False)
+    try:
+        body, doubtful = revise_answers(run, entry, request.question_set.questions, is_phase_over=False)
+    except SkillrunError as error:
+        raise await record_pause(request.frame, error.message, error.next_step) from None
     if doubtful is not None:
         assert doubtful.unclear is not None
         same = unchanged_answers(entry, doubtful)
@@ -254,7 +258,10 @@ async def _collect_answers(request: QuestionRequest) -> CollectedAnswers:
     """Return an answer for each question: from the form, from prepared answers, from the user, or the default."""
     frame, question_set, name = request.frame, request.question_set, request.form
     person, store = frame.run.services.responder, frame.run.store
-    form = _read_form(request)
+    try:
+        form = _read_form(request)
+    except SkillrunError as error:  # such as a form that was saved in another encoding
+        raise await record_pause(frame, error.message, error.next_step) from None
     if form is not None:
         if form.unclear is None:
             return CollectedAnswers(form.filled.answers, form.filled.notes, form)
