@@ -58,7 +58,7 @@ class ExistingFile(click.Path):
         name = os.fsdecode(super().convert(value, param, ctx))
         path = Path("/dev/stdin" if name == "-" else name)
         check_links(path)
-        if path.is_file() and not path.is_relative_to("/dev"):
+        if path.is_file() and path.parent not in (Path("/dev"), Path("/dev/fd")):  # but a project may be in /dev/shm
             return path
         if not is_outside(path, current_project()):  # a pipe in the project may never end
             self.fail(f"{path} is not a regular file", param, ctx)
