@@ -153,7 +153,9 @@ def resume_run(run_name: str, values: Mapping[str, Any], workflow: str = "") -> 
 
     async def resume_session(session: Session) -> Outcome:
         given, share = preview_session.options.given_inputs, values["share"]
-        chosen = {"budget": values["budget"], "share": share, "adopt": adopt, "given_inputs": given}
+        is_unpinned = script is not None and not (state.models or state.override)  # such as a run of version 1
+        model = "scripted:default" if is_unpinned else session.options.model
+        chosen = {"budget": values["budget"], "share": share, "adopt": adopt, "given_inputs": given, "model": model}
         session.options = replace(session.options, **chosen)
         return await sessions.resume_run(session, run, from_start=from_start)
 

@@ -17,6 +17,7 @@ from typing import Final
 from skillrun.events import Answered, CallEnded, Event, EventStream, Listener, Notice, PhaseStarted, WentBack
 from skillrun.library.lookups import referenced_models
 from skillrun.library.settings import load_budget
+from skillrun.models.messages import ModelError, Reply, Request
 from skillrun.models.scripted import Rule, ScriptedGateway
 from skillrun.runtime.inputs import path_inputs
 from skillrun.runtime.interpreter import run_workflow
@@ -98,10 +99,23 @@ async def resume_run(session: Session, run: StoredRun, *, from_start: bool = Fal
         for entry in journal.entries("answer"):
             key = entry.address.partition("/")[2]
             session.services.responder.prepared.mark_used(key, entry.body.get("answers") or [])
+        if "--script" in session.options.command_flags:  # phases that have ended do not replay their calls
+            _count_scripted_calls(session, journal)
         saver, notices = StateSaver(log), [*changes, *restrictions]
         return await _evaluate(
             session, run, journal, state, saver, resumed=True, unanswered_calls=unanswered_calls, notices=notices
         )
+
+
+def _count_scripted_calls(session: Session, journal: Journal) -> None:
+    """Report all recorded calls to the script, so that it counts the calls of earlier processes."""
+    outcomes: list[tuple[str, str, Reply | ModelError]] = []
+    outcomes += [(one.address, one.fingerprint, ModelError.from_dict(one.body)) for one in journal.entries("failed")]
+    outcomes += [(one.address, one.fingerprint, Reply.from_dict(one.body)) for one in journal.entries("reply")]
+    for address, fingerprint, outcome in outcomes:
+        sent = journal.find("sent", address, fingerprint)
+        if sent is not None:
+            session.services.on_replayed(address, Request.from_dict(sent), [outcome])
 
 
 def _restrict_state(

@@ -119,11 +119,14 @@ def old_run(refine: Refinement, **more: Any) -> None:
 
 @pytest.mark.slow
 @pytest.mark.row("R13")
+@pytest.mark.finding("FT25")
 @pytest.mark.parametrize(("phase", "current"), [("RESEARCH", "research"), ("2", "research"), ("setup", "setup")])
 def test_an_old_state_is_migrated_by_the_mapping_and_backed_up(refine: Refinement, phase: str, current: str) -> None:
     old_run(refine, current_phase=phase, mode="standard")
     before = (refine.folder / "state.md").read_bytes()
     done = refine.resume()
+    assert "models: strong = scripted:default, fast = scripted:default" in done.out
+    assert "embedded" not in done.out
     assert "state.md was migrated from schema version 1 to 2" in done.out
     assert f"the run is in the phase {current}" in done.out
     assert (refine.folder / "state.v1.md").read_bytes() == before

@@ -229,3 +229,20 @@ def test_in_an_attended_run_a_prepared_mode_covers_only_one_round(refine: Refine
     done = refine.begin("rapid", [gaps, *questions], "--answers", "answers.yaml", "--budget=calls=60")
     assert (done.code, refine.state()["round"]) == (75, 2), done.out
     assert "next-mode" in done.out.splitlines()[-1]
+
+
+@pytest.mark.slow
+@pytest.mark.row("R8")
+@pytest.mark.finding("FT25")
+def test_a_rule_of_a_script_counts_its_calls_in_all_processes_and_rounds(refine: Refinement) -> None:
+    gaps = {"address": "refine/answers/missing/*", "data": analysis("loop_questions", "GAP-1-1 Workflows")}
+    script: list[Rule] = [
+        {"address": "refine/questions/proposals/*", "data": batch(1), "times": 1},
+        {"address": "refine/questions/proposals/*", "data": batch(2)},
+        gaps,
+    ]
+    refine.begin("rapid", script)
+    refine.fill()
+    assert refine.resume(script).code == 75
+    assert refine.resume(script, next_mode="rapid").code == 75
+    assert batch(2)["questions"][0]["text"] in refine.form(2).read_text(encoding="utf-8")
