@@ -14,10 +14,10 @@ from skillrun.syntax.diagnostics import SkillrunError
 
 
 def exit_code_after(error: BaseException, monkeypatch: pytest.MonkeyPatch) -> int:
-    def fail(**_: object) -> None:
+    def fail(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr(command_line.skillrun, "main", fail)
+    monkeypatch.setattr(command_line.skillrun, "invoke", fail)
     return main(["list"])
 
 
