@@ -64,7 +64,7 @@ def test_control_characters_appear_only_in_the_json(run: Path, skillrun: Call) -
     command = ("render", "--run", "it", "look", "red")
     text, report = skillrun(*command), skillrun(*command, "--json")
     assert "\x1b" not in text.out
-    assert "are not shown; `--json` prints all characters" in text.err
+    assert "are not shown as they are; `--json` prints all characters" in text.err
     assert Request.from_dict(report.json).fingerprint() == report.json["fingerprint"]
 
 

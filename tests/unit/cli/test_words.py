@@ -92,7 +92,8 @@ def test_all_lines_of_an_event_after_the_first_are_indented(name: str, text: str
     question = {"id": "q", "text": text, "answer": text}
     event = {
         "event": name, "phase": "p", "address": "run/p/q", "text": text, "level": "warn", "questions": [question],
-        "answers": [question], "replayed": False, "status": "failed", "seconds": 0, "final": False, "reason": text, "member": "m",
+        "answers": [question], "replayed": False, "status": "failed", "seconds": 0, "final": False, "reason": text,
+        "member": "m",
         "error": text, "computed": True,
     }  # fmt: skip
     first, *rest = format_event(event).splitlines() or [""]
