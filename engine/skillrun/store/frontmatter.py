@@ -107,6 +107,8 @@ def _entry(marshalled: bytes) -> str:
     """Return the lines of one frontmatter entry. The lines do not depend on other entries."""
     entry = marshal.loads(marshalled)  # noqa: S302 (it was dumped above)
     front = yaml.dump(dict([entry]), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
+    if front.endswith("\n...\n"):  # PyYAML ends the document after a text with empty lines at its end
+        front = front[:-4]
     return _ESCAPED.sub(lambda match: f"\\U{ord(match[0]):08x}", front)
 
 

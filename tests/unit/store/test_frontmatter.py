@@ -101,6 +101,15 @@ def test_text_that_looks_like_a_number_stays_text(tmp_path: Path) -> None:
     assert write_and_read(tmp_path, {"a": texts})[0] == {"a": texts}
 
 
+@pytest.mark.finding("FB1")
+@pytest.mark.parametrize("text", ["a\n\n", "a\nb\n\n\n", "...\n\n", "a\n...\n", "a...", "---\n\n", "\n\n", "a\n \n\n"])
+def test_a_text_that_ends_with_empty_lines_survives_before_other_entries(tmp_path: Path, text: str) -> None:
+    places: list[Any] = [text, [text], {"a": text}, [{"a": text}, text], {text: 1}, {"a": {text: text}}]
+    data = {**{f"k{number}": place for number, place in enumerate(places)}, text: text, "last": 1}
+    assert write_and_read(tmp_path, data, "body\n\n") == (data, "body\n\n")
+    assert write_and_read(tmp_path, {"only": text}) == ({"only": text}, "")
+
+
 @FIXTURE
 @given(st.dictionaries(TEXT, DATA, max_size=4), TEXT)
 def test_any_data_survives_frontmatter(tmp_path: Path, data: dict[str, Any], body: str) -> None:
