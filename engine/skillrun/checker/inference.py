@@ -337,7 +337,7 @@ class Inference(TypeEnvironment):
         return record({str(key): value for key, value in entries}, "the mapping")
 
     def check_key(self, key: nodes.Node) -> None:
-        """Report a key of a mapping that is no text, may be absent, or is a name without quotes."""
+        """Report a key of a mapping that may be another value than text, may be absent, or is a name without quotes."""
         if isinstance(key, nodes.Name) and key.name not in self.names:
             hint = f"a key that is text needs quotes: `'{key.name}'`"
             self.report(key, "unknown-name", f"unknown name `{key.name}`", hint)

@@ -93,7 +93,7 @@ def _print(stream: Any, text: str, *, needs_reader: bool = False) -> None:
     try:
         stream.write(text + "\n")
         stream.flush()
-    except BrokenPipeError:  # as in `| head -1`: the command goes on, and ends with its own exit code
+    except BrokenPipeError:  # as in `| head -1`: the command continues, and ends with its own exit code
         discard_output(stream)
         if needs_reader:
             raise

@@ -102,13 +102,13 @@ def _limits(layer: source.Mapping) -> dict[str, float]:
     return {name: limit for name, limit in written.items() if isinstance(limit, int | float)}
 
 
-def chosen_price_limit(library: Library, limits: Mapping[str, float], typed: Mapping[str, float]) -> float | None:
-    """Return the price limit among `limits`; None if it is only the default, which is in the shipped config. `typed`
-    has the limits that the user typed."""
+def chosen_price_limit(library: Library, limits: Mapping[str, float], flags: Mapping[str, float]) -> float | None:
+    """Return the price limit among `limits`; None if it is only the default, which is in the shipped config. `flags`
+    has the limits that the command line gives."""
     limit = limits.get("price")
     others = (to_plain(layer) for root, layer in library.layers(CONFIG) if root not in (PROJECT, USER))
     shipped = (layer.get("budgets") or {} for layer in others)
-    return None if "price" not in typed and any(budget.get("price") == limit for budget in shipped) else limit
+    return None if "price" not in flags and any(budget.get("price") == limit for budget in shipped) else limit
 
 
 # -- secret names --------------------------------------------------------------------------------------------------

@@ -370,7 +370,7 @@ def _parse_answer(node: Node, reader: Reader) -> PreparedAnswer:
 
 
 def _answer_text(node: Node | None) -> Any:
-    """Return an answer or a list of answers as text, each as it is written in the file. A null is no answer."""
+    """Return an answer or a list of answers as text, each as it is written in the file. A null does not count."""
     match node:
         case Sequence():
             return [_answer_text(item) for item in node.items]

@@ -20,24 +20,24 @@ def validate_inputs(
     program: Program,
     given: Mapping[str, Any],
     project: Path | None = None,
-    elsewhere: Collection[str] = (),
+    remote: Collection[str] = (),
     *,
     confined: bool = False,
 ) -> tuple[dict[str, object], list[str]]:
     """Return the inputs of the workflow, including defaults, and warnings. Raises UsageError with all errors.
 
-    `elsewhere` names the inputs whose paths are on another machine. These paths are not checked. If `confined` is set,
+    `remote` names the inputs whose paths are on another machine. These paths are not checked. If `confined` is set,
     a path outside of the project is an error, also where a link leads to it.
     """
     base = project or Path.cwd()
     values, errors, warnings = resolve_inputs(program.workflow.inputs, given, {"config": program.config})
     for field in program.workflow.inputs if confined else ():
-        value = values.get(field.name) if field.item.word == "path" and field.name not in elsewhere else None
+        value = values.get(field.name) if field.item.word == "path" and field.name not in remote else None
         for each in value if isinstance(value, list) else [] if value is None else [value]:
             if is_outside(base / each, base):
                 errors.append(f"`{field.name}` is `{each}`, which is outside of the project")
     for field in path_inputs(program.workflow) if not errors else ():
-        if field.name in values and field.name not in elsewhere:
+        if field.name in values and field.name not in remote:
             path = base / values[field.name]
             if not path.exists():
                 is_url = ":/" in str(values[field.name])  # normalized as a path, so a URL has only one slash left

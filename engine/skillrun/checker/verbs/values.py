@@ -80,7 +80,9 @@ def check_read(scope: Scope, step: Step, main: Type, _: Types) -> Type:
     name = path.literal if path is not None else None
     if path is not None and origin is None and (main.form == "path" or _begins_with_path(scope, path.template)):
         message = "`read` looks in the run folder, and this path is one of the project or of another folder"
-        scope.report(path.span, "read-path", message, "add `from: project`, which also finds paths that a user typed")
+        scope.report(
+            path.span, "read-path", message, "add `from: project`, which also finds paths given on the command line"
+        )
     if path is not None and isinstance(name, str) and origin is not None and origin.literal == "project":
         is_required = step.otherwise is None and step.when is None and not any(sign in name for sign in WILDCARDS)
         is_own = path.span.source.path.is_relative_to(library.project)

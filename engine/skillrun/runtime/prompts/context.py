@@ -148,7 +148,7 @@ def assemble_request(parts: PromptParts, last: tuple[Block, ...] = (), *, shared
         tokens = {block.part: estimate_tokens(block.text) for block in named}
         prompts.longest[parts.step] = length, tokens
     for omission in (*opened.omissions, *handed.omissions):
-        if omission.title == EARLIER_RECORDS:  # they have a token budget of their own, and members can look them up
+        if omission.title == EARLIER_RECORDS:  # they have a separate token budget, and members can look them up
             hint, level = "`context.accumulated_tokens` in config/skillrun.yaml limits them", "info"
             notice = f"omits {omission} ({hint})"
         else:

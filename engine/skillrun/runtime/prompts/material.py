@@ -6,11 +6,11 @@ prompt and a report to the user name what was omitted.
 
 A text is split at its headings into sections; a heading inside a code fence does not count. Each section is split into
 indivisible units: a sentence, an item of a list, a row of a table, a block of code. A long unit is split at its lines,
-and a long line at a space or, if there is none, anywhere. The level is the number of tokens that each section may keep.
+and a long line at a space or, without spaces, anywhere. The level is the number of tokens that each section may keep.
 A section keeps its heading, and as many of its first units as fit the level. So the last sections are not lost first,
 and a larger window never shows less.
 
-If not even the headings fit, a piece keeps its beginning: the first headings of its first texts.
+If the headings do not fit either, a piece keeps its beginning: the first headings of its first texts.
 """
 
 from __future__ import annotations
