@@ -1,7 +1,8 @@
 """Warns of two probable mistakes: placeholders of other tools, and loops or rounds that repeat the same requests.
 
-A placeholder is reported only if it matches a name in the file. A repeated request has no effect, because an unchanged
-prompt gets its recorded reply. Loops and rounds in which a request might change get no warning.
+A placeholder is reported only if it matches a name in the file, or includes a file in another tool. A repeated request
+has no effect, because an unchanged prompt gets its recorded reply. Loops and rounds in which a request might change get
+no warning.
 """
 
 from __future__ import annotations
@@ -26,6 +27,12 @@ _PLACEHOLDER: Final = re.compile(
     r"(?<![\w{<$\\])(?:\{(?P<brace>[a-zA-Z][\w-]{0,60})\}(?!\})|<(?P<angle>[a-zA-Z][\w-]{0,60})>"
     r"|\$\{?(?P<dollar>[a-zA-Z]\w{0,60})\}?)"
 )
+_INCLUDE: Final = re.compile(
+    r"^(?:@(?:import|include) \S{1,200}|@[\w.-]{0,60}/[\w./-]{1,140}|@[\w.-]{1,60}\.(?:md|txt|ya?ml|json)"
+    r"|!\[\[[^\]\n]{1,200}\]\]|\[\[[^\]\n]{1,200}\.\w{1,9}\]\]|<<[^<>\s]{1,200}\.\w{1,9}>>|\{file:[^}\n]{1,200}\}"
+    r"|!`[^`\n]{1,200}`)(?=[ \t]*$)",
+    re.MULTILINE,
+)
 _CODE: Final = re.compile(r"^ {0,3}(?P<fence>`{3,}|~{3,})[\s\S]*?(?:^ {0,3}(?P=fence)|\Z)|`[^`\n]*`", re.MULTILINE)
 DECLARED: Final = ("inputs", "state")
 MODEL_VERBS: Final = ("agent", "panel")
@@ -35,27 +42,27 @@ _HINT: Final = "read `history` or a variable set in the round; or use `fresh: tr
 def warn_about_placeholders(
     template: Template, names: Mapping[str, Type], steps: Collection[str], problems: Problems
 ) -> None:
-    """Warn of `{change}`, `<change>` and `$change` in a prompt if `change` is a step, an input or a variable."""
+    """Warn of `{change}`, `<change>` and `$change` in a prompt if `change` is a step, an input or a variable.
+
+    Also warns of `$ARGUMENTS`, and of a line with which another tool would include a file or run a command.
+    """
     text = template.text.value
     known = {name: f"{owner}.{name}" for owner in reversed(DECLARED) if owner in names for name in names[owner].fields}
     bound = {identifier(step) for step in steps} & names.keys()
     known |= {name: f"{name}.text" for name in bound if "text" in names[name].fields}
-    if not known or not any(sign in text for sign in "{<$"):
-        return
-    code: list[tuple[int, int]] | None = None
-    parts = template.tree.find_all(nodes.TemplateData) if not template.is_constant else ()
-    for start, part in [(data.lineno, data.data) for data in parts] if not template.is_constant else [(0, text)]:
+    found = [(match.start(), match[0], "use `references:` or a `read` step") for match in _INCLUDE.finditer(text)]
+    parts = template.tree.find_all(nodes.TemplateData) if any(sign in text for sign in "{<$") else ()
+    for start, part in ((data.lineno, data.data) for data in parts) if not template.is_constant else [(0, text)]:
         for match in _PLACEHOLDER.finditer(part):
             name = next(group for group in match.groups() if group)
-            replacement = known.get(identifier(name))
-            if replacement is None or (match["angle"] and f"</{name}>" in text):
-                continue
-            code = [block.span() for block in _CODE.finditer(text)] if code is None else code
-            at = start + match.start()
-            if not any(begin <= at < end for begin, end in code):
-                hint = f"write `{{{{ {replacement} }}}}`, or put it in backticks if it is meant as text"
-                message = f"`{match[0]}` is sent as plain text"
-                problems.report(template.text.at(at), "placeholder", message, hint, "warning")
+            replacement = known.get(identifier(name), "inputs.…" if name == "ARGUMENTS" else "")
+            if replacement and not (match["angle"] and f"</{name}>" in text):
+                found.append((start + match.start(), match[0], f"write `{{{{ {replacement} }}}}`"))
+    code = [block.span() for block in _CODE.finditer(text)] if found else []
+    for at, written, use in found:
+        if not any(begin <= at < end for begin, end in code):
+            hint = f"{use}, or put it in backticks if it is meant as text"
+            problems.report(template.text.at(at), "placeholder", f"`{written}` is sent as plain text", hint, "warning")
 
 
 def find_printed_replies(template: Template) -> Iterator[Span]:

@@ -91,7 +91,7 @@ def _check_models(catalogue: Catalogue, cache: Path) -> Iterator[Finding]:
     used = set()
     for tier in catalogue.tiers:
         try:
-            resolved = catalogue.resolve(tier, os.environ, os.environ.get("SKILLRUN_MODEL", ""))
+            resolved = catalogue.resolve(tier, os.environ, os.environ.get(options.MODEL_VARIABLE, ""))
             used.add(resolved.provider)
             entry = catalogue.providers.get(resolved.provider)
             text = f"{resolved.model} ({resolved.why})"

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from skillrun.types.fields import Field
 
 INPUT_PREFIX: Final = "input_"
+MODEL_VARIABLE: Final = "SKILLRUN_MODEL"
 STORE_VARIABLE: Final = "SKILLRUN_STORE"
 QUEUE_PATTERN: Final = re.compile(r"[a-z0-9][a-z0-9_.-]{0,39}")
 DURATION_PATTERN: Final = re.compile(r"(\d+)([smhd])")
@@ -206,7 +207,7 @@ script = click.option(
     "--script", type=FILE, metavar="FILE", help="For tests: use the replies in this file instead of calling a model."
 )
 model = click.option(
-    "--model", default="", metavar="NAME", envvar="SKILLRUN_MODEL", help="Use this model for every call."
+    "--model", default="", metavar="NAME", envvar=MODEL_VARIABLE, help="Use this model for every call."
 )
 share = click.option("--share", is_flag=True, help="Let other users read the run's files, whatever your umask is.")
 version = click.option(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, replace
@@ -17,7 +18,7 @@ from skillrun.cli import completion, options
 from skillrun.cli.execution import execute_session
 from skillrun.cli.formatting import count_noun, format_price
 from skillrun.cli.loading import LoadedWorkflow, exit_on_errors, load, load_script, open_library
-from skillrun.cli.options import current_project
+from skillrun.cli.options import MODEL_VARIABLE, current_project
 from skillrun.cli.output import Output
 from skillrun.cli.preview import AutoResponder
 from skillrun.cli.registry import RESERVED_NAMES
@@ -50,7 +51,7 @@ from skillrun.store.run_view import RunView
 from skillrun.store.seal import CHANGE_INPUT_HINT
 from skillrun.store.state import STATE, State
 from skillrun.store.stored_run import StoredRun
-from skillrun.syntax.diagnostics import UsageError
+from skillrun.syntax.diagnostics import SkillrunError, UsageError
 
 RUN_UNCHANGED: Final = "No model was called; the run is unchanged."
 MOST_NAMED: Final = 3
@@ -133,8 +134,9 @@ def resume_run(run_name: str, values: Mapping[str, Any], workflow: str = "") -> 
         planned = asyncio.run(forecast_calls(preview_session, run, rules, from_start=from_start))
     ignored = [] if from_start else _ignored_edits(loaded.program, state, run)
     lost = _lost_call_lines(loaded.program, run) if planned.calls and changed and not from_start else []
+    pinned = _pinned_model_lines(preview_session, run)
     if preview:
-        out.lines(lost)
+        out.lines([*lost, *pinned])
         _print_preview(planned, changed, ignored, (command_name, flags), out, from_start=from_start)
         return 0
     if repeated := [call for call in planned.calls if call.again or (lost and call.certain)]:
@@ -142,6 +144,7 @@ def resume_run(run_name: str, values: Mapping[str, Any], workflow: str = "") -> 
         _print_refusal(lost, repeated, changed, command, out)
         return 1
 
+    out.notes(pinned)
     if ignored:
         hint = f"hint: {ResumeCommand('--from-start').render(command_name, flags)} runs all phases again"
         out.notes([*(f"warning: {line}" for line in ignored), hint])
@@ -278,6 +281,25 @@ def _ignored_edits(program: Program, state: State, run: StoredRun) -> list[str]:
             unused.append(f"{file} (phase `{'`, `'.join(phases)}` {verb} ended)")
     lines = [f"not used: {', '.join(unused)}"] if unused else []
     return [*lines, *([f"used only by phases that have not ended: {', '.join(partly_used)}"] if partly_used else [])]
+
+
+def _pinned_model_lines(session: Session, run: StoredRun) -> list[str]:
+    """Return a warning if the environment or the config now selects other models than the run uses, and a hint."""
+    if foreign_claims(session, run) is not None:  # the user decides about the models
+        return []
+    state, catalogue, other = run.state(), session.services.catalogue, []
+    override = os.environ.get(MODEL_VARIABLE) or state.override
+    for name, model in state.models.items():
+        try:
+            if catalogue.can_resolve_to(name, model, os.environ, override):
+                continue
+            now = catalogue.resolve(name, os.environ, override).model
+        except SkillrunError:
+            now = "nothing"
+        other.append(f"{name} = {model} (now {now})")
+    if not other:
+        return []
+    return [f"warning: the run keeps its models: {', '.join(other)}", "hint: start a new run to use the other models"]
 
 
 def _lost_call_lines(program: Program, run: StoredRun) -> list[str]:

@@ -30,6 +30,9 @@ from skillrun.templates.expressions import Template, compile_string
 
 ACCEPTANCE: Final = "acceptance criteria"
 PREAMBLE: Final = "preamble"
+_PREAMBLE_HINT: Final = "a workflow has only the section `Preamble`; write a heading inside it as `\\##`"
+_PERSONA_KEYS: Final = ("prompt", "system", "instructions")
+"""Keys with which other tools name the text of a role."""
 Bank = dict[str, list[dict[str, Any]]]
 """The questions of a question bank, by group."""
 
@@ -45,9 +48,10 @@ def parse_workflow(document: Document, name: str, problems: Problems) -> Workflo
         problems.report(span, "name", message, "use the same name for both")
     check_sections(document, problems)
     for section in document.sections:
-        close = did_you_mean(section.name.lower(), (PREAMBLE,))
-        if close:
-            problems.report(section.heading, "unused-section", f"the section `{section.name}` is not used", close)
+        if section.name.lower() != PREAMBLE:
+            close = did_you_mean(section.name.lower(), (PREAMBLE,))
+            message, hint = f"the section `{section.name}` is not used", close or _PREAMBLE_HINT
+            problems.report(section.heading, "unused-section", message, hint, "error" if close else "warning")
     uses = fields.get("phases", {}).values()
     fields["phases"] = {use.name: replace(use, skill=use.skill or f"{name}/{use.name}") for use in uses}
     help_, preamble = document.preface.value.strip(), _section(document, PREAMBLE, problems)
@@ -75,18 +79,37 @@ def parse_role(document: Document, name: str, problems: Problems) -> Role:
     if written != name:
         message = f"the name `{written}` has no effect: members refer to a role by its file name, `{name}`"
         problems.report(document.frontmatter.entries["name"].value.span, "name", message, severity="warning")
+    persona = [key for key in _PERSONA_KEYS if key in document.frontmatter.entries]
+    for key in persona:
+        message, hint = f"`{key}` is not read: a role's text is below the frontmatter", "move the text there"
+        span = document.frontmatter.key_span(key) or document.frontmatter.span
+        problems.report(span, "unknown-key", message, hint, "warning")
+    if not persona:
+        _warn_about_empty_body(document, "role", problems)
     given = {key: value for key, value in fields.items() if value}
     return Role(document=document, body=document.body.value.strip(), **{**given, "name": name})
 
 
+def _warn_about_empty_body(document: Document, kind: str, problems: Problems) -> None:
+    if not document.body.value.strip():
+        message = f"the {kind} has no text, so it adds nothing to prompts"
+        problems.report(
+            document.frontmatter.span, "empty-section", message, "write it below the frontmatter", "warning"
+        )
+
+
 def parse_agent_skill(document: Document, name: str, problems: Problems) -> AgentSkill:
     fields = _read(document, "skill", problems)
+    _warn_about_empty_body(document, "skill", problems)
     return AgentSkill(document=document, body=document.body.value.strip(), **{**fields, "name": name})
 
 
 def parse_text(document: Document, name: str, problems: Problems) -> TextFile | None:
     """Parse a reference or template, depending on its `kind`."""
-    fields = _read(document, str(to_plain(document.frontmatter.entries["kind"].value)), problems)
+    kind = str(to_plain(document.frontmatter.entries["kind"].value))
+    fields = _read(document, kind, problems)
+    if kind == "reference":
+        _warn_about_empty_body(document, kind, problems)
     template = compile_string(document.body, problems)
     if (output := fields.get("output")) is not None and output.name:
         message = "a template cannot use the shape of another template"
@@ -127,6 +150,10 @@ def _read_procedure(document: Document, name: str, kind: str, problems: Problems
     """Read the common parts of phases and protocols."""
     fields = _read(document, kind, problems)
     check_sections(document, problems)
+    first, *others = (preface := document.preface.value).split("<!--")  # comments are for readers of the file
+    if any(part.strip() for part in (first, *(part.partition("-->")[2] for part in others))):
+        span, hint = document.preface.at(len(preface) - len(preface.lstrip())), "put it below a heading `## <id>`"
+        problems.report(span, "unused-section", "the text above the first section is not used", hint, "warning")
     prompts = _read_prompts(document, fields.get("steps", ()), problems)
     return {**fields, "name": name, "document": document, "prompts": prompts}
 

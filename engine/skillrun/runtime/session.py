@@ -172,7 +172,7 @@ def _initial_state_and_log(session: Session, run: StoredRun, inputs: Mapping[str
 
 async def simulate_reevaluation(session: Session, stored: StoredRun, inputs: Mapping[str, object]) -> Outcome:
     """Simulate `reevaluate_run` in memory, and return the outcome. Works while another process holds the run."""
-    files, journal = MemoryFiles(), stored.read_journal(while_held=True)
+    files, journal = MemoryFiles(original=stored.files()), stored.read_journal(while_held=True)
     stored.copy_files(files)
     state, log = _initial_state_and_log(session, stored, inputs)
     return await _simulate(session, RunData(files, journal), journal, state, log, resumed=True)
@@ -268,7 +268,7 @@ async def forecast_calls(
         services=replace(session.services, gateway=gateway, listeners=[listen]),
         options=replace(session.options, simulation=simulation),
     )
-    files = MemoryFiles()
+    files = MemoryFiles(original=run.files())
     run.copy_files(files)
     with closing(run.read_journal()) as journal:
         known.update(entry.address for entry in journal.entries("reply"))

@@ -12,7 +12,7 @@ from posixpath import basename, dirname
 from skillrun.repository.confined_folder import LONGEST, ConfinedFolder, EntryKind, WriteGuard
 from skillrun.repository.matching import find_matching_files
 from skillrun.repository.paths import PathRefused
-from skillrun.store.files import LARGEST, LeaseLost, check_run_exists, encode, normalize_path
+from skillrun.store.files import LARGEST, Files, LeaseLost, check_run_exists, encode, normalize_path
 from skillrun.store.journal import (
     RESTORE_HINT,
     BodyCheck,
@@ -63,12 +63,15 @@ class MemoryFiles:
     """The `Files` of a run, stored by name: in memory or, in a subclass, in a database.
 
     Every change calls `_check` first, and is made completely or not at all. A subclass overrides the methods up to
-    `_add_folder`. `runs` is the folder that contains other runs; without it, there are no other runs.
+    `_add_folder`. `runs` is the folder that contains other runs. A copy of a stored run has the name of its `original`,
+    and finds the same other runs. Without both, there are no other runs.
     """
 
-    def __init__(self, runs: Path | None = None, *, guard: WriteGuard | None = None) -> None:
-        self.path = Path("run")
-        self._runs, self._guard = runs, guard
+    def __init__(
+        self, runs: Path | None = None, *, original: Files | None = None, guard: WriteGuard | None = None
+    ) -> None:
+        self.path = Path("run" if original is None else original.path.name)
+        self._runs, self._original, self._guard = runs, original, guard
         self._kept: dict[str, bytes] = {}
         self._made = {"."}
 
@@ -84,6 +87,8 @@ class MemoryFiles:
 
     def open_other_run(self, name: str) -> ConfinedFolder:
         """Open the folder of another run in the same store. Raises SkillrunError if it does not exist."""
+        if self._original is not None:
+            return self._original.open_other_run(name)
         if self._runs is None:
             raise SkillrunError(f"no run is named `{name}`")
         check_run_exists(Path(os.path.realpath(self._runs)), name)

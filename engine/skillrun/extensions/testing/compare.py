@@ -23,7 +23,7 @@ import click
 from skillrun.checker.program import Program
 from skillrun.cli.formatting import format_warning
 from skillrun.cli.loading import LoadedWorkflow, Script, cache_folder, exit_on_errors, load, load_script
-from skillrun.cli.options import current_project, relative_to_cwd
+from skillrun.cli.options import MODEL_VARIABLE, current_project, relative_to_cwd
 from skillrun.cli.output import Output
 from skillrun.cli.preview import ExpectedSizes, PaddedScriptedGateway, tool_turn_usage
 from skillrun.cli.trust import require_trust
@@ -71,7 +71,6 @@ from skillrun.syntax.diagnostics import Problems, UsageError
 from skillrun.syntax.source import MAX_PROSE
 
 COMPARISONS_FOLDER: Final = ".compared"
-MODEL_VARIABLE: Final = "SKILLRUN_MODEL"  # read for comparisons only, since `--model` requires `--compare`
 WORKING_TREE: Final = "working tree"
 SAMPLES: Final = 3
 SHIPPED: Final = "shipped"
@@ -117,6 +116,7 @@ def parse_compare_options(workflow: str, chosen: Mapping[str, Any]) -> CompareOp
     if scope.step and not scope.phase:
         raise UsageError("`--step` requires `--phase`", f"add `--phase PHASE` to `--step {scope.step}`")
     values = {name: chosen[name] for name in compare_only if name not in ("phase", "step", "whole", "samples")}
+    # The option does not read the variable, because it requires `--compare`.
     values["model"] = chosen["model"] or os.environ.get(MODEL_VARIABLE, "")
     count = chosen["samples"] or SAMPLES
     return CompareOptions(workflow, chosen["other"], count, scope, runs=chosen["runs"], **values)
