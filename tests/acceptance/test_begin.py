@@ -79,6 +79,7 @@ def test_the_example_has_a_case_that_passes_until_an_edit_breaks_it(folder: Path
     assert "does not contain `in a formal tone`" in done.out
 
 
+@pytest.mark.finding("FR11")
 def test_init_overwrites_nothing_and_lists_the_files_it_kept(folder: Path, skillrun: Call) -> None:
     assert skillrun("init").code == 0
     (folder / "roles" / "host.md").write_text("mine\n")

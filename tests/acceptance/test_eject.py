@@ -100,6 +100,7 @@ def test_the_error_for_a_bare_name_suggests_a_path(project: Path, skillrun: Call
     assert (done.code, hint in done.err) == (2, True), done.err
 
 
+@pytest.mark.finding("FR11")
 def test_no_file_of_the_project_is_overwritten(project: Path, skillrun: Call) -> None:
     (project / "roles").mkdir()
     (project / JUDGE).write_text("mine\n")
@@ -123,6 +124,7 @@ def test_new_refuses_a_shipped_name_and_suggests_eject(project: Path, skillrun: 
     assert f"hint: `skillrun eject {JUDGE}` makes a copy for you to edit" in skillrun("new", "role", "judge").err
 
 
+@pytest.mark.finding("FR11")
 def test_changes_of_the_shipped_file_are_merged_into_the_copy(project: Path, skillrun: Call) -> None:
     eject_older(project, skillrun, lambda text: text.replace("You score", "You weigh"))
     (project / JUDGE).chmod(0o640)

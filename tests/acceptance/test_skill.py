@@ -28,6 +28,7 @@ def test_the_skill_is_printed_in_full_or_by_part(skillrun: Call) -> None:
     assert (done.code, "did you mean `keys`?" in done.err) == (2, True)
 
 
+@pytest.mark.finding("FR11")
 def test_the_skill_is_written_and_overwrites_nothing(folder: Path, skillrun: Call) -> None:
     done = skillrun("skill", "--to", ".claude/skills")
     assert (done.code, done.out) == (0, "wrote .claude/skills/skillrun-author\n")
