@@ -225,8 +225,8 @@ def test_a_key_of_another_place_is_an_error(
 
 
 MISTAKES = {
-    "a role's text in a key": ("roles/clerk.md", "You write.", "", "empty-section"),
-    "a role's text in another key": ("roles/clerk.md", "tools:", "prompt: You write.\ntools:", "unknown-key"),
+    "a role without text": ("roles/clerk.md", "You write.", "", "empty-section"),
+    "a role's text in a key": ("roles/clerk.md", "tools:", "prompt: You write.\ntools:", "unknown-key"),
     "text above the sections": ("skills/w/one.md", "## talk", "Be kind.\n\n## talk", "unused-section"),
     "a section of the workflow": ("workflows/w.md", "---\n", "---\n## Rules\nBe kind.\n", "unused-section"),
     "a file": ("skills/w/one.md", "Say it.", "Say it.\n@src/a.txt", "placeholder"),
