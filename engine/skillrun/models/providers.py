@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -164,8 +163,6 @@ class ProviderClient:
         """Import and set up everything needed for calls to the model. Run it in a thread before the first call, because
         it takes over a second."""
         if name not in self._models:
-            # The user gets a separate message about an implausible usage.
-            warnings.filterwarnings("ignore", "Failed to extract usage")
             from skillrun.models.transport import sdk_client
 
             self._client = self._client or sdk_client(self.provider, self._key)

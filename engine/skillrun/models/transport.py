@@ -6,8 +6,10 @@ body is limited, before and after decompression.
 
 from __future__ import annotations
 
+import json
 import re
 import sys
+import warnings
 import zlib
 from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, Any, Final
@@ -47,6 +49,7 @@ def sdk_client(provider: ProviderConfig, key: str) -> Any:
     if not all("!" <= character <= "~" for character in key):  # HTTP does not allow others
         step = f"Set {provider.key} again, in printable ASCII without spaces and line breaks."
         raise ModelError("auth", f"{provider.key} contains a character that is invalid in keys", next_step=step)
+    warnings.simplefilter("ignore")  # warnings of the libraries quote a response as it is, with any key in it
     try:
         return _build_client(provider, key)
     except (ValueError, ImportError, httpx2.InvalidURL) as error:  # an invalid or SOCKS proxy is set
@@ -109,8 +112,9 @@ def build_http_client(
             raise ResponseRejected("is compressed in a way that was not requested")
         stream = response.stream
         assert isinstance(stream, httpx2.AsyncByteStream)
-        is_event_stream = response.headers.get("Content-Type", "").startswith("text/event-stream")
-        response.stream = _LimitedStream(stream, inflated=coding != "identity", is_event_stream=is_event_stream)
+        # The SDKs read events only if they have requested a stream. They parse any other response as a whole.
+        is_event_stream = b"stream" in response.request.content and json.loads(response.request.content).get("stream")
+        response.stream = _LimitedStream(stream, inflated=coding != "identity", is_event_stream=bool(is_event_stream))
 
     hooks = {"request": [set_headers], "response": [limit_response]}
     more: dict[str, Any] = {"transport": httpx2.AsyncHTTPTransport()} if is_local else {}

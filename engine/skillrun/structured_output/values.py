@@ -58,6 +58,14 @@ def parse_reply(text: str, schema: dict[str, Any]) -> tuple[Any, list[ShapeError
         return None, [ShapeError("", str(error))]
 
 
+def contains_json(text: str, schema: dict[str, Any]) -> bool:
+    """Whether a text has JSON that can be a reply's value, or that cannot be read."""
+    try:
+        return any(True for _ in _iter_candidates(text, Shape(schema)))
+    except _Unreadable:
+        return True
+
+
 def _single_value(text: str, shape: Shape) -> Any:
     """Return the single plausible value of the text. Raises _Unreadable if the text has none, or more than one."""
     fenced = _FENCED.fullmatch(text.strip())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import tracemalloc
+import warnings
 from functools import partial
 from typing import Any
 
@@ -135,6 +136,13 @@ def test_a_response_with_too_many_values_is_not_parsed(model: str, values: bytes
     with serve_raw(Raw(lambda: pieces, headers=headers)) as raw, too_many as caught:
         send(raw, model)
     assert (caught.value.kind, caught.value.retryable, len(raw.asked)) == ("other", False, 1)
+
+
+@pytest.mark.finding("FB5")
+def test_the_values_of_a_response_that_only_claims_to_be_a_stream_are_counted_as_a_whole() -> None:
+    body = FRAME.replace(b'"TEXT"', b"[" + b"1,\n\n" * MANY + b"1]")
+    error = error_of(Answer(body.decode(), headers={"Content-Type": "text/event-stream"}))
+    assert "has more than 100,000 values and was cut off" in error.message
 
 
 @pytest.mark.finding("FS16")
@@ -291,6 +299,21 @@ def test_implausible_usage_is_replaced_by_an_estimate() -> None:
     counted = usage(prompt_tokens=10, prompt_tokens_details={"cached_tokens": -5})
     assert 1 < counted.input < 100
     assert counted.cache_read == 0
+
+
+@pytest.mark.finding("FB3")
+@pytest.mark.parametrize("model", [CLAUDE, GPT, LLAMA])
+def test_no_library_prints_a_value_of_a_response_in_a_warning(model: str) -> None:
+    def respond(usage: Any) -> Answer:
+        base = {CLAUDE: anthropic.message(anthropic.text("Hi.")), GPT: openai.response(openai.output_text("Hi."))}
+        return Answer({**base.get(model, openai.completion()).body, "usage": usage})
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.resetwarnings()
+        for name in ("output_tokens", "completion_tokens", "output_tokens_details"):
+            outcome(respond({"input_tokens": 1, "output_tokens": 1, "prompt_tokens": 1, name: KEY}), model)
+        outcome(respond(KEY), model)
+    assert caught == []
 
 
 @pytest.mark.finding("FM8")

@@ -28,6 +28,7 @@ from skillrun.models.messages import (
 from skillrun.replay import CALLS, Body, turn_address
 from skillrun.runtime.calls.member_request import (
     CUT_OFF,
+    GATHER,
     LineRange,
     MemberReply,
     MemberRequest,
@@ -50,6 +51,7 @@ from skillrun.runtime.run_budget import Reservation
 from skillrun.store.journal import JournalUnwritable
 from skillrun.store.kill_points import kill_point
 from skillrun.structured_output.trailing_record import find_last_block
+from skillrun.structured_output.values import contains_json
 from skillrun.types.schemas import quote_value
 
 _STATUS: Final = {"length": "truncated", "refusal": "refused", "other": "error"}
@@ -77,7 +79,8 @@ async def converse(
         address = turn_address(member_request.address, turn, attempt)
         request = _turn_request(member_request, messages, turn)
         try:
-            reply = await call_model(phase, address, member_request.member, request)
+            gathers = member_request.invalid == GATHER
+            reply = await call_model(phase, address, member_request.member, request, takes_all_items=gathers)
         except ModelError as error:
             return replace(_failed_result(phase, member_request, error), reads=tuple(reads))
         on_response()
@@ -215,8 +218,14 @@ def is_last_attempt(phase: PhaseRun, asked: MemberRequest, reply: MemberReply, a
 MOST_TOKENS: Final = 10**12  # more tokens than any prompt has
 
 
-async def call_model(phase: PhaseRun, address: str, member: str, request: Request) -> Reply:
-    """Return the reply to one request, from the journal or the model. It is durable on return. Raises ModelError."""
+async def call_model(
+    phase: PhaseRun, address: str, member: str, request: Request, *, takes_all_items: bool = False
+) -> Reply:
+    """Return the reply to one request, from the journal or the model. It is durable on return. Raises ModelError.
+
+    The thoughts of the model are removed. They stay in a reply with a schema if its value could be in them, unless
+    `takes_all_items`: then every value counts.
+    """
     run, fingerprint = phase.run, request.fingerprint()
     phase.record.prompts.count += 1
     run.evaluation.latest_prompts[address] = fingerprint
@@ -263,24 +272,44 @@ async def call_model(phase: PhaseRun, address: str, member: str, request: Reques
         phase.count(reply.usage, reply.price, goes_on=request.continues_conversation)
     used = (reply.seconds, reply.usage.to_dict(), reply.price)
     run.emit(CallEnded(address, phase.name, member, reply.model, result.is_replayed, *used, reply.text, reply.stop))
-    return replace(reply, text=remove_thoughts(reply.text))
+    text, doubtful = split_thoughts(reply.text)
+    schema = request.schema
+    if schema is None and doubtful.strip():
+        hidden = f"{len(doubtful):,} characters of the reply"
+        phase.warn(f"{member}: {hidden} are removed, because tags mark them as thoughts")
+    elif schema is not None and not takes_all_items and contains_json(text, schema) and contains_json(doubtful, schema):
+        return reply  # the tags may be quoted, and what they hide may be the reply's value
+    return replace(reply, text=text)
 
 
 _FENCED: Final = r"^(?P<fence>`{3,8}|~{3,8}).*?^(?P=fence)"
 _FLAGS: Final = re.DOTALL | re.IGNORECASE | re.MULTILINE
+_FIRST_THOUGHTS: Final = re.compile(r"\A\s*+(?:<(?P<tag>think(?:ing)?)>.*?</(?P=tag)>\s*+)+", _FLAGS)
 _THOUGHTS: Final = re.compile(rf"{_FENCED}|^[ \t]*(?:<(?P<tag>think(?:ing)?)>.*?(?:</(?P=tag)>\s*|\Z))+", _FLAGS)
 _END_OF_THOUGHTS: Final = re.compile(rf"{_FENCED}|^[ \t]*</think(?:ing)?>[ \t]*$\s*", _FLAGS)
 
 
-def remove_thoughts(text: str) -> str:
-    """Return a reply without the thoughts that some models write before it, in `<think>` or `<thinking>`.
+def split_thoughts(text: str) -> tuple[str, str]:
+    """Return a reply without the thoughts that some models write before it, in `<think>` or `<thinking>`, and the
+    doubtful part of the thoughts: all but those in closed tags at the beginning.
 
     A closing tag alone on its line ends thoughts whose opening tag the model's server has removed. Tags inside lines
-    and code fences are part of the reply.
+    and code fences are part of the reply. Thoughts are doubtful because a model can quote tags.
     """
-    text = _THOUGHTS.sub(lambda match: match[0] if match["fence"] else "", text)
+    doubtful: list[str] = []
+
+    def remove(match: re.Match[str]) -> str:
+        if match["fence"]:
+            return match[0]
+        doubtful.append(match[0])
+        return ""
+
+    text = _THOUGHTS.sub(remove, _FIRST_THOUGHTS.sub("", text))
     ends = [match.end() for match in _END_OF_THOUGHTS.finditer(text) if not match["fence"]]
-    return text[ends[-1] :] if ends else text
+    if ends:
+        doubtful.append(text[: ends[-1]])
+        text = text[ends[-1] :]
+    return text, "\n".join(doubtful)
 
 
 @dataclass(frozen=True)
