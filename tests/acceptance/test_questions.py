@@ -153,6 +153,34 @@ def test_ctrl_c_pauses_the_run_and_keeps_the_answers(trip: Path, skillrun: Call)
 
 @pytest.mark.slow
 @pytest.mark.row("R5")
+@pytest.mark.finding("FR41")
+@pytest.mark.parametrize("command", ["resume", "answers"])
+def test_answers_of_the_terminal_stay_when_a_file_answers_the_rest(trip: Path, skillrun: Call, command: str) -> None:
+    phase = Path("skills/trip/asking.md")
+    phase.write_text(phase.read_text().replace("    form: QUESTIONS-001.md\n", ""))
+    terminal = Terminal("trip", "--model", "scripted:default")
+    terminal.until("The town")
+    terminal.type("2\r")
+    terminal.until("A boat")
+    terminal.type("\x03")
+    assert terminal.end() == 130
+    done = skillrun("resume", "trip")
+    assert (done.code, "put `asking/trip/where: " in done.out, "put `asking/trip/what: " in done.out) == (
+        75,
+        False,
+        True,
+    ), done.out
+    Path("answers.yaml").write_text("where: The town\nwhat: Boots\nwho: Ann\n")
+    done = skillrun(command, "trip", "--answers", "answers.yaml")
+    assert done.code == 0
+    kept = "`where` was already answered with `The hills`, so the prepared answer `The town` was not used"
+    assert f"warning: {kept}" in done.out + done.err
+    assert command == "resume" or skillrun("resume", "trip").code == 0
+    assert (trip / "trip.md").read_text() == 'where: The hills\nwhat: ["Boots"]\nwho: Ann\n'
+
+
+@pytest.mark.slow
+@pytest.mark.row("R5")
 @pytest.mark.finding("FR9")
 @pytest.mark.parametrize("in_terminal", [True, False])
 def test_answers_to_a_form_in_a_terminal_are_kept(trip: Path, skillrun: Call, in_terminal: bool) -> None:

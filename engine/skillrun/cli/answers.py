@@ -6,8 +6,9 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import click
 
@@ -17,11 +18,19 @@ from skillrun.cli.loading import exit_on_errors
 from skillrun.cli.options import current_project
 from skillrun.cli.output import Output
 from skillrun.cli.run_summary import resume_command
-from skillrun.questions.answers import GENERATED_NOTE, Answer, Question, choices_of, needs_answer, to_one_line
+from skillrun.questions.answers import (
+    GENERATED_NOTE,
+    Answer,
+    Question,
+    QuestionRecord,
+    choices_of,
+    needs_answer,
+    to_one_line,
+)
 from skillrun.questions.prepared_answers import PreparedAnswers, answer_names, read_answers
 from skillrun.questions.responder import has_terminal
-from skillrun.questions.terminal import ProgressKind, Terminal
-from skillrun.store.inbox import AnswerInbox, PendingQuestions
+from skillrun.questions.terminal import ProgressKind, Terminal, saved_answer
+from skillrun.store.inbox import AnswerInbox, PendingQuestions, read_progress
 from skillrun.store.run_history import read_history
 from skillrun.store.stored_run import StoredRun
 from skillrun.syntax.diagnostics import Problems, SkillrunError, UsageError
@@ -101,14 +110,52 @@ def answers(run: str, answers: Path | None, runs: Path, json: bool) -> int:
     if answers is not None:
         prepared = read_answers(answers)
         prepared.restrict(history.shown)
-    answered_questions = asyncio.run(_collect_answers(open_questions, inbox, prepared, out))
+    saved = _read_saved_progress(stored, open_questions, out)
+    answered_questions = asyncio.run(_collect_answers(open_questions, inbox, prepared, saved, out))
     return _report_progress(stored, answered_questions, out) if answered_questions else 1
 
 
+def _read_saved_progress(
+    run: StoredRun, open_questions: list[PendingQuestions], out: Output
+) -> dict[str, PartialAnswers]:
+    """Return what the user had answered and typed when the run was paused, by the address of the questions."""
+    if not run.has_journal:
+        return {}
+    try:
+        with closing(run.read_journal(while_held=True)) as journal:
+            return {each.address: read_progress(journal, each.address, each.fingerprint) for each in open_questions}
+    except (SkillrunError, OSError) as error:
+        out.note(f"warning: the answers from before the pause cannot be read: {str(error).splitlines()[0]}")
+        return {}
+
+
+def _take_prepared(waiting: PendingQuestions, prepared: PreparedAnswers, saved: PartialAnswers) -> list[Answer | None]:
+    """Return for each question the user's answer from before the pause, else the prepared answer."""
+    may_stay_open, chosen = waiting.may_skip or bool(waiting.enough), []
+    for number, question in enumerate(waiting.questions):
+        answer: Answer | None = saved_answer(saved, str(number))
+        if answer:
+            prepared.skip(waiting.key, [question])
+            record = cast(QuestionRecord, {**question, **answer})
+            prepared.note_late_answers(
+                waiting.key, [question], [record], lambda each, given: cast(QuestionRecord, {**each, **given})
+            )
+        else:
+            answer = prepared.take(waiting.key, question, required=not may_stay_open and needs_answer(question))
+        chosen.append(answer)
+    return chosen
+
+
 async def _collect_answers(
-    open_questions: list[PendingQuestions], inbox: AnswerInbox, prepared: PreparedAnswers | None, out: Output
+    open_questions: list[PendingQuestions],
+    inbox: AnswerInbox,
+    prepared: PreparedAnswers | None,
+    saved: dict[str, PartialAnswers],
+    out: Output,
 ) -> list[PendingQuestions]:
     """Answer questions from the file or in the terminal, and return the answered questions.
+
+    `saved` is the progress from before a pause, by address.
 
     The file must answer every question of a list that must not be skipped. Raises SkillrunError if the file answers no
     open question, InvalidPreparedAnswer, and UsageError if a terminal is needed but missing.
@@ -124,11 +171,7 @@ async def _collect_answers(
         exit_on_errors(problems, out, "No question was answered.", code=2)
         answered_questions = []
         for waiting in open_questions:
-            may_stay_open = waiting.may_skip or bool(waiting.enough)
-            chosen = [
-                prepared.take(waiting.key, question, required=not may_stay_open and needs_answer(question))
-                for question in waiting.questions
-            ]
+            chosen = _take_prepared(waiting, prepared, saved.get(waiting.address, {}))
             has_all = waiting.may_skip or None not in chosen
             if has_all and any(answer is not None for answer in chosen):
                 submit_answers(waiting, [answer or {} for answer in chosen], inbox)  # `{}` leaves a question open
@@ -145,7 +188,11 @@ async def _collect_answers(
             f"answering questions needs a terminal: {texts}",
             "run this command in a terminal, or give answers with `--answers FILE`",
         )
-    return [waiting for waiting in open_questions if await answer_in_terminal(waiting, inbox, out, {})]
+    return [
+        waiting
+        for waiting in open_questions
+        if await answer_in_terminal(waiting, inbox, out, saved.get(waiting.address, {}))
+    ]
 
 
 def _report_progress(run: StoredRun, answered_questions: list[PendingQuestions], out: Output) -> int:

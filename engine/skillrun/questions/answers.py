@@ -145,13 +145,20 @@ def find_choice(question: Question, answer: Any) -> Any | None:
     Synonyms in the question's `means` also name a choice.
     """
     synonyms = question.get("means")
-    if isinstance(synonyms, Mapping) and to_one_line(answer) in synonyms:
-        return synonyms[to_one_line(answer)]
+    names = [*synonyms.items()] if isinstance(synonyms, Mapping) else []
+    names += [(to_one_line(choice), choice) for choice in choices_of(question)]
     for normalize in (str, str.casefold):
-        for choice in choices_of(question):
-            if normalize(to_one_line(choice)) == normalize(to_one_line(answer)):
+        for name, choice in names:
+            if normalize(name) == normalize(to_one_line(answer)):
                 return choice
     return None
+
+
+def find_levels(question: Question, text: str) -> list[str]:
+    """Return the confidence levels that a text names, ignoring case. The text may be the beginning of a level."""
+    levels = levels_of(question)
+    exact = [level for level in levels if level.casefold() == text.casefold()]
+    return exact or [level for level in levels if text and level.casefold().startswith(text.casefold())]
 
 
 def validate_answer(question: Question, answer: Any) -> Any:

@@ -23,6 +23,7 @@ from skillrun.questions.answers import (
     default_answer,
     default_of,
     find_choice,
+    find_levels,
     is_multiple,
     levels_of,
     may_skip,
@@ -329,11 +330,10 @@ class _SectionReader:
 
     def _read_confidence(self, line: int, text: str) -> None:
         """Read the user's confidence level, which may be abbreviated."""
-        levels = levels_of(self.question)
-        matches = [level for level in levels if text and level.casefold().startswith(text.strip(" .*_`").casefold())]
+        matches = find_levels(self.question, text.strip(" .*_`"))
         self.level = matches[0] if len(matches) == 1 else ""
         if text and not self.level:
-            self.unclear.append((line, f"`{to_one_line(text)}` is not one of {', '.join(levels)}"))
+            self.unclear.append((line, f"`{to_one_line(text)}` is not one of {', '.join(levels_of(self.question))}"))
 
     def _read_box(self, line: int, text: str) -> bool:
         """Read a line, and return whether it is a box. Below `Answer:`, a box must contain a choice."""

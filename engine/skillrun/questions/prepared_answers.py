@@ -40,11 +40,13 @@ from skillrun.questions.answers import (
     build_answer,
     choices_of,
     default_of,
+    find_levels,
     is_multiple,
+    levels_of,
     to_one_line,
     validate_answer,
 )
-from skillrun.syntax.diagnostics import Problems, SkillrunError, did_you_mean, render_problem
+from skillrun.syntax.diagnostics import Problems, SkillrunError, allowed_hint, did_you_mean, render_problem
 from skillrun.syntax.document import as_mapping, read_yaml
 from skillrun.syntax.source import Mapping, Node, Scalar, Sequence, Span, entries_of, to_plain
 
@@ -53,6 +55,7 @@ KEYS: Final[Keys] = {
     "confidence": Key("sentence", "the confidence level"),
 }
 _ROUND: Final = re.compile(r"@([\d.]+)$")
+_NUMBER: Final = re.compile(r"(-\d+)+$")
 RecordBuilder = Callable[[Question, Answer], QuestionRecord]
 """A function that builds the record of a question and its answer, as the run stores it."""
 
@@ -254,11 +257,14 @@ class PreparedAnswers:
                 except InvalidAnswer as error:
                     problems.report(answer.span, "answer", error.message, error.next_step)
 
-    def check_names(self, known: set[str], problems: Problems) -> None:
+    def check_names(self, known: set[str], computed: set[str], problems: Problems) -> None:
         """Warn of unknown names that resemble the name of a question. Other unknown names may belong to computed
-        questions."""
+        questions, whose steps have the names `computed`: their ids are numbered, or come from the expression."""
         for name, entry in self._entries.items():
-            if _without_markers(name) not in known and (hint := did_you_mean(name, known)):
+            plain = _without_markers(name)
+            if plain in known or _NUMBER.sub("", plain) in computed or plain.rpartition("/")[0] in computed:
+                continue
+            if hint := did_you_mean(name, known):
                 problems.report(entry.key, "unknown-question", f"no question has the name `{name}`", hint, "warning")
 
     def check_unique(self, asked: Iterable[tuple[str, AbstractSequence[Question]]], problems: Problems) -> None:
@@ -389,9 +395,13 @@ def _validate_prepared_answer(prepared: PreparedAnswer, question: Question, *, r
     if prepared.null and accepts_free_text(question):
         hint = f'write `"{prepared.null}"` for the text, or `""` to leave the question open'
         raise InvalidAnswer(f"`{prepared.null}` may be a text or no answer", hint)
-    answer = build_answer(
-        validate_answer(question, prepared.answer), confidence=prepared.confidence, answered_by=PREPARED
-    )
+    level = prepared.confidence
+    if level and (levels := levels_of(question)):
+        matches = find_levels(question, to_one_line(level))
+        if len(matches) != 1:
+            raise InvalidAnswer(f"the confidence `{to_one_line(level)}` is not one of the levels", allowed_hint(levels))
+        level = matches[0]
+    answer = build_answer(validate_answer(question, prepared.answer), confidence=level, answered_by=PREPARED)
     if required and "answer" not in answer:
         raise InvalidAnswer("the answer is empty, but the question requires an answer", "write an answer")
     return answer
@@ -433,13 +443,16 @@ def check_answers(program: Program, prepared: PreparedAnswers) -> Problems:
     names that resemble a known name."""
     problems = Problems()
     known: set[str] = set()
+    computed: set[str] = set()
     asked = [(strip_markers(ask.address), [*questions_of(ask)]) for ask in iterate_asks(program)]
     for step, questions in asked:
         for question in questions:
-            known |= {*answer_keys(step, question)}
+            names = {*answer_keys(step, question)}
+            known |= names
+            computed |= names if question.keys() == {"id"} else set()
             if choices_of(question):
                 prepared.check_question(step, question, problems)
-    prepared.check_names(known, problems)
+    prepared.check_names(known, computed, problems)
     prepared.check_unique(asked, problems)
     return problems
 

@@ -26,7 +26,7 @@ from skillrun.questions.answers import (
     with_fields,
 )
 from skillrun.questions.prepared_answers import PreparedAnswers, read_answers
-from skillrun.questions.terminal import Progress, SaveProgress, Terminal
+from skillrun.questions.terminal import Progress, SaveProgress, Terminal, saved_answer
 from skillrun.syntax.diagnostics import UsageError, sanitize
 from skillrun.syntax.reading import PipedFile
 
@@ -76,8 +76,8 @@ class InteractiveResponder:
         open_questions = {
             str(number): question_set.questions[number] for number, answer in enumerate(preset) if answer is None
         }
-        answers: list[Answer] = []
-        if open_questions:
+        answers = [saved_answer(question_set.unfinished, number) for number in open_questions]
+        if not all(answers):
             if self.terminal is None or not self.attended or not (interactive or self.waits_in_terminal):
                 return None
             async with self._lock:
@@ -101,9 +101,17 @@ class InteractiveResponder:
 
     def _preset_answers(self, question_set: QuestionSet) -> list[Answer | None]:
         """Return the prepared answer to each question or, if the run is unattended, the default. None if the question
-        needs a user. If an answer ends the list, its question gets ENDED, and the remaining questions get UNSEEN."""
+        needs a user, or has an answer of the user from before a pause. If an answer ends the list, its question gets
+        ENDED, and the remaining questions get UNSEEN."""
         records: list[Answer | None] = []
+        is_answered = [
+            bool(saved_answer(question_set.unfinished, str(at))) for at in range(len(question_set.questions))
+        ]
         for question in question_set.questions:
+            if is_answered[len(records)]:
+                self.prepared.skip(question_set.key, [question])
+                records.append(None)
+                continue
             words: dict[str, object] = {question_set.enough: ENDED} if question_set.enough else {}
             full_question = with_fields(question, means={**question.get("means", {}), **words})
             required = question_set.is_required and needs_answer(question)
@@ -112,7 +120,8 @@ class InteractiveResponder:
                 record = default_answer(question)
             answer = record.get("answer") if record is not None else None
             if ENDED in (answer if isinstance(answer, list) else [answer]):
-                return [*records, ENDED, *([UNSEEN] * (len(question_set.questions) - len(records) - 1))]
+                rest = is_answered[len(records) + 1 :]
+                return [*records, ENDED, *(None if is_saved else UNSEEN for is_saved in rest)]
             records.append(record)
         return records
 

@@ -118,6 +118,11 @@ Progress = Mapping[ProgressKind, Mapping[str, Any]]
 NO_PROGRESS: Final[Progress] = MappingProxyType({})
 
 
+def saved_answer(progress: Progress, name: str) -> Answer:
+    """Return the answer that the user gave before the pause; empty if the question is open."""
+    return build_answer(progress.get("given", {}).get(name), confidence=progress.get("sure", {}).get(name, ""))
+
+
 class Terminal:
     """Asks lists of questions. `keyboard` and `screen` are the input and the output for prompt_toolkit."""
 

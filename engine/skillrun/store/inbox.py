@@ -14,9 +14,11 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeVar, cast
 
 from skillrun.questions.answers import ENDED, PERSON, PREPARED, UNSEEN, Answer, Question, validate_answer
+from skillrun.questions.terminal import ProgressKind
 from skillrun.repository.paths import PathRefused
 from skillrun.store.artifacts import INBOX
 from skillrun.store.files import Files, sha256_of
+from skillrun.store.journal import Journal
 from skillrun.store.outcome import RESUME_RUN, NextStep, WaitingForUser
 from skillrun.syntax.diagnostics import SkillrunError, sanitize
 from skillrun.syntax.source import MAX_BYTES
@@ -25,6 +27,21 @@ T = TypeVar("T")
 
 POLL: Final = 0.3  # seconds between checks for an answer, while this process asks a user
 KEYS: Final = ("answer", "answered_by", "confidence", "comment")
+
+
+def progress_address(address: str) -> str:
+    """Return the journal address of the progress of a list of questions."""
+    return f"{address}/given"
+
+
+def read_progress(journal: Journal, address: str, fingerprint: str) -> dict[ProgressKind, dict[str, Any]]:
+    """Return the progress of a user who has paused at a list of questions, by kind and by question number."""
+    note = journal.find("note", progress_address(address), fingerprint) or {}
+    kinds: tuple[ProgressKind, ...] = ("given", "sure", "typed", "times")
+    progress = {kind: dict(values) if isinstance(values := note.get(kind), dict) else {} for kind in kinds}
+    for kind in kinds[1:]:
+        progress[kind] = {name: text for name, text in progress[kind].items() if isinstance(text, str)}
+    return progress
 
 
 @dataclass(frozen=True)

@@ -75,7 +75,8 @@ def salvage_items(text: str, schema: dict[str, Any]) -> SalvageResult:
     name = find_list_field(schema)
     parser = LenientParser(text)
     collector = _ItemCollector(name, Shape(schema).item_shape(name))
-    collector.collect(parser.parse_values())
+    values = parser.parse_values()
+    collector.collect(values)
     dropped = collector.dropped
     for offset, reason in parser.unreadable:
         start = max(0, offset - MAX_EXCERPT // 2)
@@ -86,7 +87,8 @@ def salvage_items(text: str, schema: dict[str, Any]) -> SalvageResult:
     if not collector.items:
         problems = [ShapeError(problem.path, problem.reason) for problem in dropped]
         if not collector.lists:
-            errors = problems or [ShapeError("", "the reply contains no JSON")]
+            without = f"the JSON of the reply contains no valid `{name}`" if values else "the reply contains no JSON"
+            errors = problems or [ShapeError("", without)]
         errors = errors or problems
     return SalvageResult(value if not errors else None, [*dropped, *excess], errors)
 
@@ -100,6 +102,7 @@ class _ItemCollector:
     items: list[Any] = field(default_factory=list)
     dropped: list[DroppedValue] = field(default_factory=list)
     lists: int = 0
+    count: int = 0  # items in the reply so far, with duplicates and dropped ones
     _seen: set[str] = field(default_factory=set)
 
     @property
@@ -146,7 +149,8 @@ class _ItemCollector:
 
     def _add_item(self, item: Any) -> None:
         """Remove the invalid optional parts of an item, and add the item. An item that is still invalid is dropped."""
-        value, place = self.shape.normalize(sanitize(_plain(item))), f"{self.name}[{len(self.items)}]"
+        value, place = self.shape.normalize(sanitize(_plain(item))), f"{self.name}[{self.count}]"
+        self.count += 1
         if isinstance(item, ObjectFields) and len({sanitize(name) for name, _ in item}) < len(item):
             self.dropped.append(DroppedValue(place, _TWICE, _json(value)))
             return

@@ -181,7 +181,17 @@ def _validators() -> Any:
         if isinstance(instance, str) and not patterns.occurs(wanted, instance):
             yield ValidationError(f"{instance!r} does not match {wanted!r}")
 
-    return extend(Draft202012Validator, {"pattern": pattern})  # type: ignore[no-untyped-call]
+    def least_length(_: Any, least: int, instance: Any, __: Any) -> Iterator[ValidationError]:
+        if isinstance(instance, str) and _length(instance) < least:
+            yield ValidationError(f"{instance!r} is too short")
+
+    rules = {"pattern": pattern, "minLength": least_length}
+    return extend(Draft202012Validator, rules)  # type: ignore[no-untyped-call]
+
+
+def _length(value: Any) -> int:
+    """Return the number of items or characters. A text of white space alone has none."""
+    return 0 if isinstance(value, str) and not value.strip() else len(value)
 
 
 def resolve_reference(schema: Any, reference: str) -> Any:
@@ -270,7 +280,7 @@ def _describe_error(error: Any) -> Iterator[ShapeError]:
             what = "items" if error.validator.endswith("Items") else "characters"
             kind = error.validator[3:]
             limits = {"minimum": error.schema.get(f"min{kind}", 0), "maximum": error.schema.get(f"max{kind}")}
-            yield ShapeError(path, f"{name} has {len(given):,} {what}; allowed: {_range(limits)}")
+            yield ShapeError(path, f"{name} has {_length(given):,} {what}; allowed: {_range(limits)}")
         case _:
             yield ShapeError(path, f"{name}: {error.message[:300]}")
 

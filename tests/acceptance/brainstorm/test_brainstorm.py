@@ -62,7 +62,7 @@ def test_angles_ask_by_priority_and_the_interviewer_continues(scene: Scene) -> N
     assert all(answer in inside for answer in ("It depends", "The borrower", "A list", "The first in line"))
     assert "The first in line" in scene.prompts("*/story/*")[0]
     assert "Tools are shared." in scene.text("00-brainstorming.md")
-    assert f"**{WHERE}** (technical, round 1, likely)\nThe borrower" in scene.text("00-brainstorming.md")
+    assert f"**{WHERE}** (technical, round 1, likely)\n\n> The borrower" in scene.text("00-brainstorming.md")
     replies = json.dumps(scene.events("Called") or scene.events("Replied"))
     assert WHO in replies or WHO in scene.text(".run/transcript.ndjson")
 
@@ -384,3 +384,51 @@ def test_without_any_callable_inquisitor_the_interviewer_asks_alone(scene: Scene
     failing = [{"address": "*", "fail": kind}]
     done = scene.brainstorm("--rounds", "1", name="nobody", rules=failing, questions="Anna")
     assert (done.code, "`own` was not answered" in done.out) == (1, True), done.out
+
+
+@pytest.mark.row("B9")
+@pytest.mark.finding("FR48")
+def test_markdown_in_an_answer_does_not_change_the_document(scene: Scene) -> None:
+    scene.brainstorm(questions=["```\nunclosed", "# A heading", "---\nline", ""], more="summarise")
+    text = scene.text("00-brainstorming.md")
+    assert "\n\n> ```\n> unclosed\n\n**" in text
+    assert "\n\n> # A heading\n\n**" in text
+    assert "\n\n> ---\n> line\n\n**" in text
+    assert text.endswith("\n\nNo answer.\n")
+    assert scene.pairs()[0][3] == "```\nunclosed"
+
+
+@pytest.mark.row("B8")
+@pytest.mark.finding("FR46")
+def test_the_end_of_the_questions_counts_in_capitals(scene: Scene) -> None:
+    done = scene.brainstorm(questions=["It depends", "Summarise Now"])
+    assert done.code == 0, done.out + done.err
+    assert [answer for *_, answer in scene.pairs()] == ["It depends", None, None, None]
+
+
+@pytest.mark.row("B8")
+@pytest.mark.finding("FR49")
+@pytest.mark.parametrize("questions", [[], [question(PAYS, angle="again")]])
+def test_a_round_without_another_question_says_so(scene: Scene, questions: list[Any]) -> None:
+    own: Rule = {"address": "*/own/*", "data": {"questions": questions}}
+    done = scene.brainstorm(rules=[own, *ASKING], questions="Yes", more="keep grilling")
+    assert (done.code, scene.context()["rounds_completed"]) == (0, 1)
+    assert "Nobody has another question; what was said so far is summarised." in done.out
+
+
+@pytest.mark.row("B9")
+@pytest.mark.finding("FR55")
+def test_the_story_of_skipped_questions_is_not_told_from_answers(scene: Scene) -> None:
+    scene.brainstorm(questions="", more="summarise")
+    (prompt,) = scene.prompts("*/story/*")
+    assert "Nothing was answered." in prompt
+    assert "from what they answered" not in prompt
+
+
+@pytest.mark.row("B6")
+@pytest.mark.finding("FR54")
+def test_one_question_without_room_is_named_in_the_singular(scene: Scene) -> None:
+    words = ["ivory", "jewel", "kayak", "lemon", "mango", "nylon", "olive", "piano", "quilt"]
+    asks = inquisitor(UX, *(question(f"Which {word}?", 1 + (word == "olive")) for word in words))
+    done = scene.brainstorm("--agents", "1", rules=[asks, STORY], questions="Yes", more="summarise")
+    assert "leaves out 1 question, that of the lowest priority: Which olive?" in done.out

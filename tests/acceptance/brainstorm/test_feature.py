@@ -163,7 +163,7 @@ def test_without_a_brainstorm_it_sketches_and_asks_decisive_questions(scene: Sce
     rules = [sketch, draft, rewrite, *happy_path()]
     done = scene.feature("--unattended", rules=rules)
     assert done.code == 0, done.out + done.err
-    assert "**For whom?**\nNo answer." in scene.text("01-brainstorming.md")
+    assert "**For whom?**\n\nNo answer." in scene.text("01-brainstorming.md")
     points = scene.prompts("feature/requirements/mended/*")[0]
     assert "B-1 was left open, and is named nowhere" in points
     assert "- B-1: For whom?" in scene.text("summary.md"), "the author wrongly claims that it is handled"
@@ -470,3 +470,61 @@ def test_a_finding_is_sorted_before_it_is_cut_and_a_question_without_room_is_ope
     assert points.index("Everybody reads everything.") < points.index("The lock is locked.")
     assert "B-5 was left open, and is named nowhere" in scene.prompts("feature/requirements/mended/*")[0]
     assert "- B-5: Which token is the token?" in open_points(scene)
+
+
+@pytest.mark.row("B11")
+@pytest.mark.finding("FR42")
+@pytest.mark.parametrize("phase", ["requirements", "design"])
+def test_a_rewrite_without_a_record_keeps_what_was_on_record(scene: Scene, phase: str) -> None:
+    text = {"requirements": REQUIREMENTS, "design": DESIGN}[phase]
+    decision = {"id": "X-7", "decision": "On paper.", "rationale": "Said.", "confidence": "HIGH"}
+    question = {"id": "X-8", "question": "Who keeps it?", "priority": "LOW"}
+    record = {**RECORD, "key_decisions": [decision], "open_questions": [question]}
+    rules: list[Rule] = [
+        {"address": f"feature/{phase}/draft/*", "text": f"{text}\nThe rest is TBD.\n", "record": record},
+        {"address": f"feature/{phase}/mended/*", "text": text, "record": False},
+        *happy_path(),
+    ]
+    done = scene.feature("--unattended", rules=rules)
+    assert done.code == 0, done.out + done.err
+    summary = scene.text("summary.md")
+    assert "- X-7 (HIGH): On paper." in summary
+    assert "- X-8 (LOW): Who keeps it?" in summary
+    assert f"- {phase}: mended: the document of " in summary.partition("## Warnings")[2]
+    assert "On paper." in scene.prompts("feature/tasks/draft/*")[0]
+
+
+@pytest.mark.row("B11")
+@pytest.mark.finding("FR43")
+@pytest.mark.parametrize(
+    ("rule", "warning"),
+    [
+        ({"address": "feature/design/attack/*", "fail": "timeout"}, "design: Nobody reviewed the design."),
+        (
+            {"address": "feature/design/attack/implementer/*", "text": ""},
+            "design: attack: continued without implementer: the reply is empty",
+        ),
+        ({"address": "feature/tasks/walk/*", "fail": "auth"}, "tasks: Nobody walked through the tasks."),
+    ],
+)
+def test_the_summary_says_who_did_not_review(scene: Scene, rule: Rule, warning: str) -> None:
+    done = scene.feature("--unattended", rules=[rule, *happy_path()])
+    assert done.code == 0, done.out + done.err
+    assert f"\n## Warnings\n\n- {warning}\n\n## Documents\n" in scene.text("summary.md")
+
+
+@pytest.mark.row("B11")
+@pytest.mark.finding("FR43")
+def test_the_summary_of_a_complete_review_has_no_warnings(scene: Scene) -> None:
+    assert scene.feature("--unattended", rules=happy_path()).code == 0
+    assert "Warnings" not in scene.text("summary.md")
+
+
+@pytest.mark.row("B11")
+@pytest.mark.finding("FR48")
+def test_a_decision_of_several_lines_is_one_line_of_the_summary(scene: Scene) -> None:
+    asked = {**RECORD, "open_questions": [{"id": "Q-1", "question": "For how long?", "priority": "HIGH"}]}
+    rules = [{"address": "feature/requirements/*", "text": REQUIREMENTS, "record": asked}, *happy_path()]
+    done = scene.feature(rules=rules, Q_1="A week\n# or two")
+    assert done.code == 0, done.out + done.err
+    assert "- By the person: For how long? A week # or two\n" in scene.text("summary.md")

@@ -12,7 +12,7 @@ from prompt_toolkit.output import DummyOutput
 from skillrun.questions.answers import Answer, Question
 from skillrun.questions.prepared_answers import PreparedAnswers
 from skillrun.questions.responder import InteractiveResponder, QuestionSet, open_responder
-from skillrun.questions.terminal import Terminal
+from skillrun.questions.terminal import Progress, Terminal
 
 MODE: Question = {"id": "mode", "text": "Which mode?", "choices": ["rapid", "standard"]}
 WHY: Question = {"id": "why", "text": "Why?"}
@@ -102,3 +102,38 @@ def test_questions_of_parallel_phases_are_asked_one_after_the_other() -> None:
             return await first, await second
 
     assert asyncio.run(ask()) == ([{"answer": "one"}, {"answer": "two"}], [{"answer": "three"}])
+
+
+SAVED: Progress = {"given": {"0": "of my own", "1": ""}, "sure": {"0": "likely"}}
+OWN = {"answer": "of my own", "confidence": "likely"}
+
+
+@pytest.mark.row("R5")
+@pytest.mark.finding("FR41")
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("why: so", [OWN, {"answer": "so", "answered_by": "prepared"}, {"answer": "so", "answered_by": "prepared"}]),
+        (
+            "why: [a, b, c]",
+            [OWN, {"answer": "b", "answered_by": "prepared"}, {"answer": "c", "answered_by": "prepared"}],
+        ),
+        ("why: [a, Enough]", [OWN, {"ended": True}, {"ended": True, "shown": False}]),
+        ("why: [a, b]", None),
+    ],
+)
+def test_an_answer_from_before_a_pause_precedes_a_prepared_one(
+    tmp_path: Path, text: str, expected: list[Answer] | None
+) -> None:
+    responder = open_responder(unattended=False, answers=answers_file(tmp_path, text), terminal=False)
+    asked = QuestionSet("setup/first", "setup", (WHY, WHY, WHY), unfinished=SAVED, enough="Enough")
+    assert asyncio.run(responder.ask(asked)) == expected
+
+
+@pytest.mark.finding("FR41")
+def test_an_answer_from_before_a_pause_stays_where_a_prepared_one_ends_the_list(tmp_path: Path) -> None:
+    responder = open_responder(unattended=True, answers=answers_file(tmp_path, "why: enough"))
+    saved: Progress = {"given": {"1": "of my own"}}
+    asked = QuestionSet("setup/first", "setup", (WHY, WHY, WHY), unfinished=saved, enough="Enough")
+    own = {"answer": "of my own"}
+    assert asyncio.run(responder.ask(asked)) == [{"ended": True}, own, {"ended": True, "shown": False}]

@@ -133,3 +133,30 @@ def test_every_problem_in_the_file_is_reported(tmp_path: Path, text: str, messag
 def test_a_missing_file_is_reported(tmp_path: Path) -> None:
     with pytest.raises(SkillrunError, match="cannot be read"):
         read_answers(tmp_path / "none.yaml")
+
+
+SURE: Question = {"id": "why", "text": "Why?", "levels": ["certain", "likely", "guess"]}
+
+
+@pytest.mark.finding("FR45")
+@pytest.mark.parametrize(("level", "expected"), [("LIKELY", "likely"), ("cert", "certain"), ("guess", "guess")])
+def test_a_prepared_confidence_becomes_a_level_of_the_question(tmp_path: Path, level: str, expected: str) -> None:
+    prepared = read_prepared(tmp_path, f"why: {{answer: so, confidence: {level}}}")
+    assert prepared.take("a", SURE) == {**PREPARED, "answer": "so", "confidence": expected}
+
+
+@pytest.mark.finding("FR45")
+@pytest.mark.parametrize("level", ["certainly", "HIGH", "100%"])
+def test_a_prepared_confidence_that_is_no_level_is_refused(tmp_path: Path, level: str) -> None:
+    with pytest.raises(SkillrunError) as refused:
+        read_prepared(tmp_path, f"why: {{answer: so, confidence: {level}}}").take("a", SURE)
+    assert f"the confidence `{level}` is not one of the levels" in refused.value.message
+    assert refused.value.next_step == "allowed: certain, likely, guess"
+
+
+@pytest.mark.finding("FR46")
+@pytest.mark.parametrize("text", ["summarise now", "Summarise now", "SUMMARISE NOW", " Summarise  now "])
+def test_a_synonym_counts_in_capitals_and_small_letters(tmp_path: Path, text: str) -> None:
+    ends = {"ended": True}
+    prepared = read_prepared(tmp_path, f"why: '{text}'")
+    assert prepared.take("a", WHY | {"means": {"summarise now": ends}}) == {**PREPARED, "answer": ends}

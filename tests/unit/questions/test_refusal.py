@@ -326,3 +326,16 @@ def test_the_shipped_plan_runs_unattended(tmp_path: Path) -> None:
     assert found is not None
     assert unanswerable_questions(found, PreparedAnswers()) == []
     assert "expert-review/cycle#2/choice" in [ask.address for ask in iterate_asks(found)]
+
+
+@pytest.mark.finding("FR44")
+def test_the_address_of_a_computed_question_is_no_unknown_name(tmp_path: Path) -> None:
+    found = program(
+        tmp_path, "- {id: which, ask: \"{{ ['a', 'b'] }}\"}\n- {id: done, ask: [{id: a, text: A?}, {id: b, text: B?}]}"
+    )
+    right = "one/which/which-1: a\none/which#2/which-2@3: b\nwhich-2-1: b\none/which/of-its-own: c\n"
+    wrong = "one/whihc/which-1: a\nwhihc-1: a\none/done/aa: b\n"
+    prepared = answers(tmp_path, right + wrong)
+    assert [f"{p.line} {p.code}" for p in check_answers(found, prepared)] == [
+        f"{line} unknown-question" for line in (5, 6, 7)
+    ]

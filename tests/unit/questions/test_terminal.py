@@ -139,6 +139,7 @@ def test_shift_tab_returns_to_the_previous_question(questions: list[Any], keys: 
 LEVELS: Question = {"levels": ["certain", "guess"]}
 NEWLINE, END_KEY, CONFIDENCE_KEY, EDITOR_KEY = "\x1b\r", "\x07", "\x14", "\x0f"
 ENDED = {"ended": True}
+UNSEEN = {"ended": True, "shown": False}
 
 
 def ask_and_save(
@@ -173,9 +174,9 @@ def ask_and_save(
         ([WHY], "one" + NEWLINE + "two" + ENTER, [{"answer": "one\ntwo"}]),
         ([WHY | {"skip": True}, WHY], ENTER + "so" + ENTER, [{}, {"answer": "so"}]),
         ([MODE | {"skip": True}], UP + ENTER, [{}]),
-        ([WHY, WHY, MODE], "a" + ENTER + END_KEY, [{"answer": "a"}, ENDED, ENDED]),
-        ([WHY, MODE, WHY], "a" + ENTER + END_KEY, [{"answer": "a"}, ENDED, ENDED]),
-        ([WHY, WHY], "half an ans" + END_KEY, [{"answer": "half an ans"}, ENDED]),
+        ([WHY, WHY, MODE], "a" + ENTER + END_KEY, [{"answer": "a"}, ENDED, UNSEEN]),
+        ([WHY, MODE, WHY], "a" + ENTER + END_KEY, [{"answer": "a"}, ENDED, UNSEEN]),
+        ([WHY, WHY], "half an ans" + END_KEY, [{"answer": "half an ans"}, UNSEEN]),
         ([WHY, WHY], "a" + ENTER + "b" + END_KEY, [{"answer": "a"}, {"answer": "b", **ENDED}]),
         ([WHY, WHY], "a" + ENTER + "b" + BACK + END_KEY, [{"answer": "a"}, ENDED]),
         ([WHY | LEVELS], "a" + CONFIDENCE_KEY + CONFIDENCE_KEY + ENTER, [{"answer": "a", "confidence": "guess"}]),
@@ -229,7 +230,7 @@ def test_drafts_of_the_other_option_are_kept() -> None:
     assert ask_and_save([OWN], ENTER + " done" + ENTER, {"typed": {"0": "half"}})[0] == [{"answer": "half done"}]
     assert ask_and_save([OWN, WHY], END_KEY, {"typed": {"0": "half"}}, enough="stop")[0] == [
         {"answer": "half"},
-        ENDED,
+        UNSEEN,
     ]
     keys = " " + UP + " " + ENTER + "x" + ENTER + BACK + END_KEY
     assert ask_and_save([BOTH, WHY], keys, enough="stop")[0] == [{"answer": ["rapid", "x"]}, ENDED]

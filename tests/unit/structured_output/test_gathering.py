@@ -116,7 +116,6 @@ def test_dropped_items_are_reported(reply: str, path: str, text: str) -> None:
         ("I would rather not.", "the reply contains no JSON"),
         ("{questions: [}", "found `}`"),
         ('{"questions": [{"text": "", "priority": 9}]}', "allowed: 1 to 5"),
-        ('{"questions": 3}', "contains no JSON"),
         ("- [ ] Who pays?\n- [ ] When?\nSee [](x.md), or arr[] below; and [", "contains no JSON"),
         (f'["{"x" * 10_000_000}"]', f"longer than {MAX_REPLY:,}"),
         ("[" * 50_000, "nested more than"),
@@ -173,7 +172,7 @@ def test_no_valid_item_is_lost_among_prose(parts: list[tuple[str, list[dict[str,
 def _valid(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
     from skillrun.syntax.diagnostics import sanitize
 
-    return [item for item in sanitize(items) if item["text"]]
+    return [item for item in sanitize(items) if item["text"].strip()]
 
 
 @given(st.lists(FIELDS, min_size=1, max_size=4), st.integers(0, 400))
@@ -237,3 +236,30 @@ def test_many_unknown_fields_are_not_all_compared_for_suggestions(monkeypatch: p
     assert value == {"questions": [A]}
     assert {item.path for item in dropped} == {f"questions[0].x{index}" for index in range(200)}
     assert len(compared) < 1_000, "a quadratic comparison would need 40,000"
+
+
+@pytest.mark.row("B4")
+@pytest.mark.finding("FR47")
+@pytest.mark.parametrize("blank", ["", " ", "\t\n", "\u3000"])
+def test_a_text_of_white_space_alone_has_no_characters(blank: str) -> None:
+    found = salvage_items(json.dumps({"questions": [{"text": blank, "priority": 1}, A]}), SCHEMA)
+    assert found.value == {"questions": [A]}
+    assert [(item.path, "has 0 characters" in item.reason) for item in found.dropped] == [("questions[0]", True)]
+
+
+@pytest.mark.row("B4")
+@pytest.mark.finding("FR51")
+def test_a_dropped_item_is_named_by_its_position_in_the_reply() -> None:
+    bad = {"text": "x", "priority": "high"}
+    found = salvage_items(json.dumps({"questions": [A, A, bad, {"priority": 1}, A, 7]}), SCHEMA)
+    assert [item.path for item in found.dropped] == ["questions[2]", "questions[3]", "questions[5]"]
+
+
+@pytest.mark.finding("FR51")
+@pytest.mark.parametrize(
+    "reply", ["{}", '["Who pays?"]', '{"questions": null}', '{"questions": 3}', "```json\n{}\n```"]
+)
+def test_json_without_the_list_is_not_called_a_reply_without_json(reply: str) -> None:
+    assert [error.message for error in salvage_items(reply, SCHEMA).errors] == [
+        "the JSON of the reply contains no valid `questions`"
+    ]

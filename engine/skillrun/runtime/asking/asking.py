@@ -26,7 +26,7 @@ from skillrun.questions.answers import (
 from skillrun.questions.form import write_form
 from skillrun.questions.prepared_answers import InvalidPreparedAnswer, answer_names
 from skillrun.questions.responder import QuestionSet
-from skillrun.questions.terminal import NO_PROGRESS, ProgressKind
+from skillrun.questions.terminal import NO_PROGRESS, ProgressKind, saved_answer
 from skillrun.replay import ASKS, Body, fingerprint_questions, round_address
 from skillrun.runtime.asking.forms import (
     FormState,
@@ -42,7 +42,7 @@ from skillrun.runtime.frame import Frame
 from skillrun.runtime.phase_record import BreakerSettings
 from skillrun.store.artifacts import normalize_artifact_name
 from skillrun.store.event_lines import utc_timestamp
-from skillrun.store.inbox import AnswerInbox
+from skillrun.store.inbox import AnswerInbox, progress_address, read_progress
 from skillrun.store.journal_bodies import AnswerBody
 from skillrun.store.outcome import RESUME_RUN, NextStep, ResumeCommand, WaitingForUser
 from skillrun.syntax.diagnostics import SkillrunError
@@ -50,7 +50,6 @@ from skillrun.types.types import identifier
 
 RETRY, CONTINUE_WITHOUT, STOP = "retry", "go on without it", "stop here"
 ANSWERS: Final = "answers.yaml"  # the file that a hint names, unless the user has chosen another
-KEPT: Final[tuple[ProgressKind, ...]] = ("sure", "typed", "times")  # saved while some questions are open
 MOST_NAMED: Final = 3  # open questions named in a hint
 
 
@@ -178,7 +177,12 @@ async def _ask(request: QuestionRequest) -> Body:
         time = times.get(str(at))
         if own and isinstance(time, str):
             answers[at] = {**answer, "asked_at": time}
-    return dict(_answer_body(request, replace(given, answers=answers)))
+    body = _answer_body(request, replace(given, answers=answers))
+    read = partial(build_question_record, phrases=answer_phrases(run), is_required=question_set.is_required)
+    for at, (question, record) in enumerate(zip(question_set.questions, body["answers"], strict=True)):
+        if saved_answer(question_set.unfinished, str(at)):
+            run.services.responder.prepared.note_late_answers(question_set.key, [question], [record], read)
+    return dict(body)
 
 
 def _answer_body(request: QuestionRequest, given: CollectedAnswers) -> AnswerBody:
@@ -231,10 +235,8 @@ def _with_saved_progress(request: QuestionRequest) -> tuple[QuestionSet, Mapping
 
     The returned set saves each answer as soon as it is given, and also saves text that is entered but not submitted.
     """
-    journal, address = request.frame.run.journal, f"{request.address}/given"
-    note = journal.find("note", address, request.fingerprint) or {}
-    kinds: tuple[ProgressKind, ...] = ("given", *KEPT)
-    progress = {kind: dict(values) if isinstance(values := note.get(kind), dict) else {} for kind in kinds}
+    journal, address = request.frame.run.journal, progress_address(request.address)
+    progress = read_progress(journal, request.address, request.fingerprint)
 
     async def keep(what: ProgressKind, number: str, value: Any) -> None:
         progress[what][number] = value
@@ -243,8 +245,6 @@ def _with_saved_progress(request: QuestionRequest) -> tuple[QuestionSet, Mapping
         body: Body = {name: dict(values) for name, values in progress.items() if values}
         await journal.record("note", address, request.fingerprint, body)
 
-    for kind in KEPT:
-        progress[kind] = {name: text for name, text in progress[kind].items() if isinstance(text, str)}
     return replace(request.question_set, unfinished=dict(progress), save_progress=keep), progress["times"]
 
 
@@ -278,7 +278,7 @@ async def _collect_answers(request: QuestionRequest) -> CollectedAnswers:
         write_form(store.files, name, question_set.questions)
         await frame.run.journal.record("note", f"{name}/form", "", {"form": name})
         raise await record_pause(frame, f"questions are waiting in {name}", f"fill in {store.location(name)}")
-    first = question_set.questions[0]
+    first = _open_questions(question_set)[0][0]
     choices = ", ".join(map(to_one_line, choices_of(first)))
     worded = f" ({GENERATED_NOTE})" if question_set.computed else ""
     reason = f"{question_set.phase} has a question{worded}: {first['text']}{f' ({choices})' if choices else ''}"
@@ -290,10 +290,16 @@ async def _collect_answers(request: QuestionRequest) -> CollectedAnswers:
     raise WaitingForUser(reason, NextStep.of(how, ", or use a terminal without `--unattended`"))
 
 
+def _open_questions(question_set: QuestionSet) -> list[tuple[Question, str]]:
+    """Return the questions that the user had not answered before a pause, each with its name in prepared answers."""
+    named = zip(question_set.questions, answer_names(question_set.key, question_set.questions), strict=True)
+    return [pair for at, pair in enumerate(named) if not saved_answer(question_set.unfinished, str(at))]
+
+
 def _answer_hint(frame: Frame, question_set: QuestionSet) -> NextStep:
     """Return a hint: prepare the answers in a file, and resume."""
-    lines, questions = [], question_set.questions
-    for question, name in zip(questions[:MOST_NAMED], answer_names(question_set.key, questions), strict=False):
+    lines, questions = [], _open_questions(question_set)
+    for question, name in questions[:MOST_NAMED]:
         first, *others = [*map(to_one_line, choices_of(question)), "…"]
         others = [choice for choice in others if choice != "…"]
         lines.append(f"`{name}: {first}`" + (f" (or: {', '.join(others)})" if others else ""))

@@ -212,16 +212,19 @@ def save_records(
     """Save the records of a step for the phase's summary.
 
     The new records replace the records of an earlier pass of the step, and the records of a document that is now
-    overwritten.
+    overwritten. If no record has arrived, the earlier ones stay: they are the latest that is known.
     """
     record_key, replaced_paths = strip_markers(frame.at(step)), frozenset(paths)
     fields = frozenset(record_request.shape.schema["properties"]) & set(RECORD_KEYS)
+    numbered = tuple(renumber_records(records, f"{frame.phase.name.upper()}-"))
+    earlier = frame.phase.record.step_records
+    if not numbered and record_key in earlier:
+        return
     kept = {
         key: step_record
-        for key, step_record in frame.phase.record.step_records.items()
-        if key != record_key and not step_record.paths & replaced_paths
+        for key, step_record in earlier.items()
+        if not numbered or (key != record_key and not step_record.paths & replaced_paths)
     }
-    numbered = tuple(renumber_records(records, f"{frame.phase.name.upper()}-"))
     frame.phase.record.step_records = {**kept, record_key: StepRecords(numbered, fields, replaced_paths)}
 
 
