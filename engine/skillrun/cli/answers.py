@@ -118,7 +118,7 @@ def answers(run: str, answers: Path | None, runs: Path, json: bool) -> int:
 def _read_saved_progress(
     run: StoredRun, open_questions: list[PendingQuestions], out: Output
 ) -> dict[str, PartialAnswers]:
-    """Return what the user had answered and typed when the run was paused, by the address of the questions."""
+    """Return what the user had answered and entered when the run was paused, by the address of the questions."""
     if not run.has_journal:
         return {}
     try:

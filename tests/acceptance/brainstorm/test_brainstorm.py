@@ -413,7 +413,7 @@ def test_a_round_without_another_question_says_so(scene: Scene, questions: list[
     own: Rule = {"address": "*/own/*", "data": {"questions": questions}}
     done = scene.brainstorm(rules=[own, *ASKING], questions="Yes", more="keep grilling")
     assert (done.code, scene.context()["rounds_completed"]) == (0, 1)
-    assert "Nobody has another question; what was said so far is summarised." in done.out
+    assert "There is no further question, so the answers so far are summarised." in done.out
 
 
 @pytest.mark.row("B9")

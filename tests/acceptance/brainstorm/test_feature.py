@@ -504,7 +504,7 @@ def test_a_rewrite_without_a_record_keeps_what_was_on_record(scene: Scene, phase
             {"address": "feature/design/attack/implementer/*", "text": ""},
             "design: attack: continued without implementer: the reply is empty",
         ),
-        ({"address": "feature/tasks/walk/*", "fail": "auth"}, "tasks: Nobody walked through the tasks."),
+        ({"address": "feature/tasks/walk/*", "fail": "auth"}, "tasks: no reviewer has checked the tasks."),
     ],
 )
 def test_the_summary_says_who_did_not_review(scene: Scene, rule: Rule, warning: str) -> None:
