@@ -129,7 +129,7 @@ def _read_saved_progress(
         return {}
 
 
-def _take_prepared(waiting: PendingQuestions, prepared: PreparedAnswers, saved: PartialAnswers) -> list[Answer | None]:
+def _choose_answers(waiting: PendingQuestions, prepared: PreparedAnswers, saved: PartialAnswers) -> list[Answer | None]:
     """Return for each question the user's answer from before the pause, else the prepared answer."""
     may_stay_open, chosen = waiting.may_skip or bool(waiting.enough), []
     for number, question in enumerate(waiting.questions):
@@ -171,7 +171,7 @@ async def _collect_answers(
         exit_on_errors(problems, out, "No question was answered.", code=2)
         answered_questions = []
         for waiting in open_questions:
-            chosen = _take_prepared(waiting, prepared, saved.get(waiting.address, {}))
+            chosen = _choose_answers(waiting, prepared, saved.get(waiting.address, {}))
             has_all = waiting.may_skip or None not in chosen
             if has_all and any(answer is not None for answer in chosen):
                 submit_answers(waiting, [answer or {} for answer in chosen], inbox)  # `{}` leaves a question open
