@@ -191,6 +191,10 @@ class Artifacts:
         """Return the names of the artifacts that the run has written and that still exist."""
         return [name for name in self._written if self.has(name)]
 
+    def has_written(self, name: str) -> bool:
+        """Whether the run has written a file with this name, or with a name that a file system can confuse with it."""
+        return fold_name(name) in map(fold_name, self._written)
+
     def list_edited(self) -> list[str]:
         """Return the artifacts that were edited outside the run."""
         return [name for name in self.list_names() if not self.is_unmodified(name)]

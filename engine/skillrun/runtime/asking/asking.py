@@ -36,7 +36,7 @@ from skillrun.runtime.asking.forms import (
     revise_answers,
     unchanged_answers,
 )
-from skillrun.runtime.errors import StoppedByUser
+from skillrun.runtime.errors import StepFailed, StoppedByUser
 from skillrun.runtime.estimate_updates import emit_choice_estimate
 from skillrun.runtime.frame import Frame
 from skillrun.runtime.phase_record import BreakerSettings
@@ -46,6 +46,7 @@ from skillrun.store.inbox import AnswerInbox, progress_address, read_progress
 from skillrun.store.journal_bodies import AnswerBody
 from skillrun.store.outcome import RESUME_RUN, NextStep, ResumeCommand, WaitingForUser
 from skillrun.syntax.diagnostics import SkillrunError
+from skillrun.types.schemas import quote_value
 from skillrun.types.types import identifier
 
 RETRY, CONTINUE_WITHOUT, STOP = "retry", "go on without it", "stop here"
@@ -148,7 +149,10 @@ async def _ask(request: QuestionRequest) -> Body:
 
     Answers that arrive in the run's inbox meanwhile are returned instead.
     """
-    run, question_set = request.frame.run, request.question_set
+    run, question_set, form = request.frame.run, request.question_set, request.form
+    if form is not None and run.store.artifacts.has_written(form):
+        why = f"the form {quote_value(form)} is an artifact that the run wrote, so it cannot take a user's answers"
+        raise StepFailed(why, request.address)
     run.emit(
         Asked(
             request.address,

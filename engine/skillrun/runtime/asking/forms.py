@@ -230,7 +230,8 @@ def late_files(run: Run, pattern: str, known: Iterable[str]) -> list[str]:
 
 
 def find_user_files(run: Run, pattern: str) -> list[str]:
-    """Return the names of the files that match the pattern. A file without text, such as a new one, does not count."""
-    names = run.store.matching(pattern)
+    """Return the names of the files that match the pattern. A file without text, such as a new one, does not count, and
+    neither does a file that the run wrote, unless a user has edited it."""
+    names = [name for name in run.store.matching(pattern) if not run.store.artifacts.is_unmodified(name)]
     starts = {name: decode_text(run.store.files.read(name, SEARCHED))[0] for name in names}
     return [name for name, text in starts.items() if "".join(text.split()).strip(INVISIBLE)]

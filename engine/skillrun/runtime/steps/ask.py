@@ -14,7 +14,7 @@ from typing import Any, Final, cast
 
 from skillrun.definitions.definitions import Step
 from skillrun.events import Answered, Said
-from skillrun.questions.answers import Question, remove_double_stops
+from skillrun.questions.answers import Answer, Question, remove_double_stops
 from skillrun.questions.prepared_answers import InvalidPreparedAnswer
 from skillrun.questions.responder import QuestionSet
 from skillrun.replay import READS, Body, fingerprint_text, round_address
@@ -25,9 +25,12 @@ from skillrun.runtime.frame import Frame, StepResult
 from skillrun.runtime.run import Run
 from skillrun.store.journal_bodies import ToolBody
 from skillrun.templates.values import Absent
+from skillrun.types.records import describe_field, invalid_keys
 from skillrun.types.schemas import quote_value
 
 SHARED_KEYS: Final = ("choices", "multiple", "other", "default", "skip")  # apply to each question of a step
+SET_BY_RUN: Final = frozenset({*Answer.__annotations__, "means"})
+"""Keys of a question's record that only the run sets. A model may have written the record, and gives no answers."""
 OPTIONAL_KEYS: Final = frozenset({"default", "skip", "form", "enough"})  # keys that let a question stay open
 FILES_READY: Final = "the files are there"
 MOST_ENTRIES: Final = 200  # folder entries to examine
@@ -81,12 +84,20 @@ def _build_questions(step: Step, frame: Frame) -> list[Question]:
     round_prefix = f"{frame.phase.round}-" if computed and frame.phase.round > 1 else ""
     for number, item in enumerate(items, 1):
         record = dict(item) if isinstance(item, Mapping) else {"text": item}
+        record = {key: value for key, value in record.items() if key not in SET_BY_RUN}
         record["text"] = _question_text(step, frame, record.get("text"))
         base = step.id or "question"
         record["id"] = str(
             record.get("id") or (base if len(items) == 1 and not round_prefix else f"{base}-{round_prefix}{number}")
         )
-        questions.append(cast(Question, {**shared, **record, "round": frame.phase.round}))
+        question = {**shared, **record, "round": frame.phase.round}
+        for key in invalid_keys(Question, question):
+            allowed = describe_field(Question, key)
+            message = (
+                f"`{key}` of the question {quote_value(record['id'])} must be {allowed}: {quote_value(question[key])}"
+            )
+            raise StepFailed(message, frame.at(step))
+        questions.append(cast(Question, question))
     return questions
 
 
@@ -163,11 +174,15 @@ def ignored_files(run: Run, pattern: str, matched: Collection[str]) -> list[str]
     The line says why the file is ignored.
     """
     folder = pattern_folder(pattern)
-    empty = [name for name in run.store.matching(pattern) if name not in matched]
-    lines = [f"{quote_value(name)} is empty, so it is ignored" for name in empty]
+    others = [name for name in run.store.matching(pattern) if name not in matched]
+    unmodified = run.store.artifacts.is_unmodified
+    lines = [
+        f"{quote_value(name)} {'was written by the run' if unmodified(name) else 'is empty'}, so it is ignored"
+        for name in others
+    ]
     if not folder:
         return lines
-    known = {*matched, *empty, *run.store.artifacts.list_names()}
+    known = {*matched, *others, *run.store.artifacts.list_names()}
     for name, kind in _walk(run, folder):
         if name not in known and not any(part.startswith(".") for part in name.split("/")):
             why = "is a link, and links are not followed" if kind == "link" else f"does not match `{pattern}`"
