@@ -96,7 +96,7 @@ def dev_command(workflow: str) -> click.Command:
 
 async def _wait_for_fix(workflow: str, library: Library, out: Output) -> LoadedWorkflow:
     changes = ChangedFiles(asyncio.get_running_loop())
-    with watch_files([root.path for root in library.roots], changes):
+    with watch_files(library.roots, changes):
         while True:
             out.line("watching for changes, Ctrl-C quits")
             paths = await changes.wait_for_changes()
@@ -138,7 +138,7 @@ async def _watch_run(request: RunRequest, dev_options: DevOptions) -> int:
     changes = ChangedFiles(asyncio.get_running_loop())
     with ExitStack() as opened:
         opened.enter_context(folder.lease.hold())
-        opened.enter_context(watch_files([root.path for root in program.library.roots], changes))
+        opened.enter_context(watch_files(program.library.roots, changes))
         journal = folder.open_journal(create=True)
         opened.callback(journal.close)
         calls = InFlightCalls(request.loaded.open_gateway(request.script, Output(request.json).note), journal)

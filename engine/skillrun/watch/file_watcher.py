@@ -10,9 +10,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-from skillrun.library.roots import FOLDERS
+from skillrun.library.roots import FOLDERS, Root
 from skillrun.store.artifacts import SUMMARIES
 from skillrun.store.state import STATE
+from skillrun.syntax.reading import is_outside
 
 BURST_SECONDS: Final = 0.005  # seconds to wait for another change after a save
 SETTLE_SECONDS: Final = 0.15  # seconds to wait if a file is invalid, since editors write in several steps
@@ -79,8 +80,8 @@ def read_file_stamps(folder: Path) -> FileStamps:
 
 
 @contextlib.contextmanager
-def watch_files(roots: Iterable[Path], changes: ChangedFiles) -> Iterator[None]:
-    """Watch the library's folders below each root."""
+def watch_files(roots: Iterable[Root], changes: ChangedFiles) -> Iterator[None]:
+    """Watch the library's folders below each root. A folder that is a link out of a confined root is not watched."""
     from watchdog.events import FileSystemEvent, FileSystemEventHandler
     from watchdog.observers import Observer
 
@@ -107,11 +108,11 @@ def watch_files(roots: Iterable[Path], changes: ChangedFiles) -> Iterator[None]:
                     _report_change(inside, changes)
 
     for root in roots:
-        if root.is_dir():
-            observer.schedule(NewFolderHandler(), str(root), recursive=False)
-        for folder in FOLDERS:
-            if (root / folder).is_dir():
-                observer.schedule(LibraryChangeHandler(), str(root / folder), recursive=True)
+        if root.path.is_dir():
+            observer.schedule(NewFolderHandler(), str(root.path), recursive=False)
+        for folder in (root.path / name for name in FOLDERS):
+            if folder.is_dir() and not is_outside(folder, root.boundary):
+                observer.schedule(LibraryChangeHandler(), str(folder), recursive=True)
     observer.start()
     try:
         yield
