@@ -23,7 +23,10 @@ from skillrun.syntax.diagnostics import SkillrunError
 JOURNAL: Final = ".run/journal.db"
 WITNESS: Final = ".run/witness"
 DATABASE_SUFFIXES: Final = ("-wal", "-shm", "-journal")  # files that SQLite opens with a database, by name
-LARGEST: Final = 1 << 30  # bytes of a journal
+LARGEST: Final = 1 << 28  # bytes of a journal, which commands that only look hold in memory
+LARGEST_RECORD: Final = 1 << 24  # bytes; a longer text is stored in pieces
+MAX_RECORDS: Final = 500_000
+SIZE_HINT: Final = "no run writes such a journal: move the folder of the run away"
 SCHEMA_VERSION = 3
 UNCOMPRESSED_VERSION: Final = 2  # stores pieces of text uncompressed; a journal keeps its version
 SCHEMA = (
@@ -53,14 +56,17 @@ def format_witness(index: Index) -> bytes:
 
 
 def check_journal_files(folder: ConfinedFolder) -> bool:
-    """Whether a journal exists. Raises PathRefused if a file that SQLite would open is a link or not a regular file.
+    """Whether a journal exists. Raises SkillrunError if it is too large, and PathRefused if a file that SQLite would
+    open is a link or not a regular file.
 
     SQLite opens files by name, so the files are checked first. No other user can replace the files after the
     check, because their folder is private to its owner.
     """
-    for suffix in DATABASE_SUFFIXES:
-        folder.stat_file(JOURNAL + suffix)
-    return folder.stat_file(JOURNAL) is not None
+    found = {name: folder.stat_file(name) for name in (JOURNAL, *(JOURNAL + suffix for suffix in DATABASE_SUFFIXES))}
+    for name, status in found.items():
+        if status is not None and status.st_size > LARGEST:
+            raise SkillrunError(f"{folder.path / name} has more than {LARGEST:,} bytes", SIZE_HINT)
+    return found[JOURNAL] is not None
 
 
 class Witness(NamedTuple):
@@ -86,13 +92,12 @@ def copy_journal(folder: ConfinedFolder, target: Path) -> Path:
     """Copy a journal and its log to `target`. Readers use the copy because SQLite changes the files that it reads."""
     path = target / "journal.db"
     for suffix in ("", "-wal"):
-        with contextlib.suppress(FileNotFoundError), os.fdopen(folder.open(JOURNAL + suffix), "rb") as source:
-            if os.fstat(source.fileno()).st_size > LARGEST:
-                raise SkillrunError(
-                    f"{folder.path / JOURNAL}{suffix} has more than {LARGEST:,} bytes", "inspect the file"
-                )
-            with path.with_name(path.name + suffix).open("xb") as file:
-                shutil.copyfileobj(source, file)
+        with (
+            contextlib.suppress(FileNotFoundError),
+            os.fdopen(folder.open(JOURNAL + suffix), "rb") as source,
+            path.with_name(path.name + suffix).open("xb") as file,
+        ):
+            shutil.copyfileobj(source, file)
     return path
 
 
@@ -144,6 +149,7 @@ def _read(path: Path, place: Path, index: Index, witnessed: int, on_row: Callabl
     head = NO_CHAIN
     try:
         with contextlib.closing(sqlite3.connect(f"{path.absolute().as_uri()}?{mode}", uri=True)) as database:
+            database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LARGEST_RECORD)
             database.execute("PRAGMA trusted_schema=OFF")
             index.packs = _version(place, database) > UNCOMPRESSED_VERSION
             # before rows are read: `records` could be an endless view, or a trigger could change writes
@@ -152,6 +158,8 @@ def _read(path: Path, place: Path, index: Index, witnessed: int, on_row: Callabl
                 raise JournalDamaged(f"{place} is damaged: its schema is {str(schema)[:300]}", RESTORE_HINT)
             for columns in database.execute("SELECT * FROM records ORDER BY seq"):
                 row = JournalRow(*columns)
+                if index.count == MAX_RECORDS:
+                    raise SkillrunError(f"{place} has more than {MAX_RECORDS:,} records", SIZE_HINT)
                 if row.seq != index.count + 1 or row.chain != chain_hash(index.chain, *row[1:5]):
                     raise JournalDamaged(f"{place}: record {index.count + 1} is damaged", RESTORE_HINT)
                 index.add(row)
