@@ -14,7 +14,7 @@ import shutil
 import signal
 import tempfile
 from asyncio.subprocess import DEVNULL, PIPE, Process
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +28,7 @@ from skillrun.types.schemas import quote_value
 MAX_OUTPUT: Final = 1_000_000  # bytes of each stream of a command
 MAX_COMMIT: Final = 1_000_000  # bytes of a commit object: its message, and its signatures
 READ_TIMEOUT: Final = 120.0  # seconds
+REPLY_TIMEOUT: Final = 20.0  # seconds for the next part of a reply; git waits forever for a pipe in a repository
 CHECK_SECONDS: Final = 0.1  # seconds between checks of a running command
 CHUNK: Final = 1_000_000  # bytes
 LOCAL: Final[Mapping[str, str]] = {
@@ -178,7 +179,7 @@ class ObjectReader:
         and GitFailed if it does not match its hash.
         """
         try:
-            header = (await self._replies.readuntil(b"\n")).rstrip(b"\n")
+            header = (await _wait_for_reply(self._replies.readuntil(b"\n"))).rstrip(b"\n")
             found = _HEADER.fullmatch(header)
             if found is None or found[1].decode() != kind:
                 raise ObjectMissing(f"the {kind} {sha} is missing")
@@ -189,12 +190,12 @@ class ObjectReader:
             digest.update(f"{kind} {size}\0".encode())
             remaining = size
             while remaining:
-                piece = await self._replies.readexactly(min(remaining, CHUNK))
+                piece = await _wait_for_reply(self._replies.readexactly(min(remaining, CHUNK)))
                 digest.update(piece)
                 write(piece)
                 remaining -= len(piece)
-            await self._replies.readexactly(1)  # the line end after the content
-        except (EOFError, asyncio.LimitOverrunError) as error:
+            await _wait_for_reply(self._replies.readexactly(1))  # the line end after the content
+        except (EOFError, asyncio.LimitOverrunError, TimeoutError) as error:
             raise GitFailed(f"the {kind} {sha} cannot be read") from error
         if digest.hexdigest() != sha:
             raise GitFailed(f"the {kind} {sha} does not match its hash")
@@ -206,6 +207,11 @@ class ObjectReader:
         self.request(sha)
         await self.read(sha, kind, most, content.extend)
         return bytes(content)
+
+
+async def _wait_for_reply(reading: Awaitable[bytes]) -> bytes:
+    async with asyncio.timeout(REPLY_TIMEOUT):
+        return await reading
 
 
 class _Entry(NamedTuple):

@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from skillrun.extensions.testing.compare import _extract_revision
 from skillrun.repository.git import MAX_OUTPUT, CommitRefused, CommitWriter, Git, GitFailed
 from skillrun.repository.paths import is_reserved_by_git
+from skillrun.syntax.diagnostics import UsageError
 
 AUTHOR = {"GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@a", "GIT_COMMITTER_NAME": "a", "GIT_COMMITTER_EMAIL": "a@a"}
 
@@ -139,3 +141,19 @@ def test_names_that_some_file_system_takes_for_the_folder_of_git_are_recognized(
     names = (".git", ".GIT", ".git ", ".git.", ".git. .", ".g\u200cit", "\ufeff.git", "GIT~1", "git~12", ".git::$DATA")
     assert [name for name in (*names, ".git\\config", "a\\.Git") if not is_reserved_by_git(name)] == []
     assert not any(map(is_reserved_by_git, (".gitignore", "git", ".github", "a.git", "git~", "x.git~1", "gıt~1")))
+
+
+@pytest.mark.finding("FC3")
+@pytest.mark.parametrize("name", ["object", "HEAD", "config"])
+def test_a_pipe_in_a_repository_ends_the_reading(
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """git opens a pipe and waits; the reading ends long before `READ_TIMEOUT`."""
+    for module in ("skillrun.repository.git", "skillrun.extensions.testing.compare"):
+        monkeypatch.setattr(f"{module}.REPLY_TIMEOUT", 0.2)
+    blob = git(repository, "rev-parse", "HEAD:project/skills/a.md")
+    pipe = repository / ".git" / (f"objects/{blob[:2]}/{blob[2:]}" if name == "object" else name)
+    pipe.unlink()
+    os.mkfifo(pipe)
+    with pytest.raises(UsageError, match=r"takes too long|cannot be read"):
+        _extract_revision("HEAD", repository / "project", tmp_path / "copy")

@@ -57,7 +57,7 @@ from skillrun.library.settings import WORDS, load_budget
 from skillrun.models.messages import Gateway
 from skillrun.questions.responder import has_terminal
 from skillrun.repository.confined_folder import NO_LINKS_HINT, ConfinedFolder
-from skillrun.repository.git import READ_TIMEOUT, CommitRefused, CommitWriter, Git, GitFailed
+from skillrun.repository.git import READ_TIMEOUT, REPLY_TIMEOUT, CommitRefused, CommitWriter, Git, GitFailed
 from skillrun.repository.paths import PathRefused
 from skillrun.runtime.errors import BudgetExhausted
 from skillrun.runtime.phase_record import UsageTotals
@@ -148,7 +148,7 @@ def compare(options: CompareOptions, library: Library, files: Sequence[CaseFile]
 
 def _load_side(name: str, program: Program, files: Sequence[CaseFile], out: Output) -> ComparisonSide:
     """Return a version with its cases. If a case is invalid or does not match this version, print why and exit."""
-    problems, project = Problems(), current_project().resolve()
+    problems, project = Problems(), Path(os.path.realpath(current_project()))
     cases = {}
     for file in files:
         ready = load_case(file, program, project, problems)
@@ -367,7 +367,7 @@ def _open_other_version(version: str, library: Library, project: Path) -> Iterat
         if version == SHIPPED:
             _copy_without_overrides(library, folder)
         elif version.startswith((".", os.sep)) or not _extract_revision(version, project, folder):
-            folder = Path(version).resolve()
+            folder = Path(os.path.realpath(version))
             if not any((folder / name).is_dir() for name in FOLDERS):
                 named = ", ".join(f"{name}/" for name in FOLDERS)
                 what = f"has none of {named}" if folder.is_dir() else "is neither a folder nor a git revision"
@@ -408,8 +408,9 @@ def _extract_revision(revision: str, project: Path, target: Path) -> bool:
 
 
 async def _write_revision(git: Git, revision: str, target: Path) -> bool:
-    found = await git.run("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
-    inside = await git.run("rev-parse", "--show-prefix")
+    commit = f"{revision}^{{commit}}"
+    found = await git.run("rev-parse", "--verify", "--quiet", "--end-of-options", commit, seconds=REPLY_TIMEOUT)
+    inside = await git.run("rev-parse", "--show-prefix", seconds=REPLY_TIMEOUT)
     if found.code or inside.code:
         return False
     start = os.fsdecode(inside.output).rstrip("\n").rstrip("/")
