@@ -22,6 +22,8 @@ import pytest
 from skillrun.store.files import sha256_of
 from skillrun.store.local.journal import SqliteJournal
 from skillrun.store.local.lock import LocalLease
+from skillrun.store.local.verification import JOURNAL
+from skillrun.store.rows import chain_hash
 from tests.acceptance.conftest import Call, Done, Make
 from tests.acceptance.hostile import write
 from tests.acceptance.mounts import simulate_mount
@@ -860,3 +862,73 @@ def test_an_edited_prompt_does_not_hide_the_hint_to_adopt_a_run(foreign_run_with
     draft.write_text(draft.read_text().replace("Greet ", "Kindly greet "))
     done = skillrun("resume", "ada", "--answers", "answers.yaml")
     assert (done.code, "--adopt" in done.err, "--yes" in done.err) == (1, True, False)
+
+
+@pytest.mark.row("Z3")
+@pytest.mark.finding("FC1")
+@pytest.mark.parametrize("kind", ["file", "log", "record", "count"])
+@pytest.mark.parametrize("command", [("show", "ada"), RESUME], ids=["show", "resume"])
+def test_a_journal_beyond_its_limits_is_refused(
+    run: Path, skillrun: Call, monkeypatch: pytest.MonkeyPatch, kind: str, command: tuple[str, ...]
+) -> None:
+    """A repository holds such a journal in a few kilobytes, and readers hold all of its records in memory."""
+    journal = run / JOURNAL
+    if kind in ("file", "log"):
+        path = journal if kind == "file" else journal.with_name("journal.db-wal")
+        path.touch()
+        os.truncate(path, 300_000_000)
+    elif kind == "record":
+        add_record(journal, b'{"text":"%s"}' % (b"a" * 17_000_000))
+    else:
+        monkeypatch.setattr("skillrun.store.local.verification.MAX_RECORDS", 2)
+    size = journal.stat().st_size
+    done = skillrun(*command)
+    said = {"record": "too big", "count": "more than 2 records"}.get(kind, "more than 268,435,456 bytes")
+    assert (done.code != 0 or command[0] == "show", said in done.out + done.err) == (True, True), done
+    assert_no_crash(done)
+    assert journal.stat().st_size == size
+
+
+def add_record(journal: Path, body: bytes) -> None:
+    """Add a record to a closed journal."""
+    with closing(sqlite3.connect(journal)) as database:
+        seq, chain = database.execute("SELECT seq, chain FROM records ORDER BY seq DESC").fetchone()
+        row = ("note", "a", "b", body)
+        database.execute("INSERT INTO records VALUES (?, ?, ?, ?, ?, ?)", (seq + 1, *row, chain_hash(chain, *row)))
+        database.commit()
+
+
+LOOP_COMMANDS = [
+    ("show", "loop/ada"),
+    ("resume", "loop/ada"),
+    ("report", "loop/ada"),
+    ("test", "--record", "loop/ada", "--as", "ada"),
+    ("show", "ada", "--out", "loop"),
+    ("runs", "--out", "loop"),
+    ("validate", "loop"),
+    ("init", "loop"),
+    ("test", "greeting", "--compare", "./loop"),
+]
+
+
+@pytest.mark.finding("FC4")
+@pytest.mark.parametrize("command", LOOP_COMMANDS, ids=" ".join)
+def test_a_link_that_leads_to_itself_is_no_bug(run: Path, skillrun: Call, command: tuple[str, ...]) -> None:
+    (run.parents[1] / "loop").symlink_to("loop")
+    case = run.parents[1] / "tests" / "greeting" / "ada.md"
+    case.parent.mkdir(parents=True, exist_ok=True)
+    case.write_text("---\ninputs: {person: Ada}\nexpect: {outcome: waiting}\n---\n")
+    done = skillrun(*command)
+    assert done.code in (0, 1, 2), done
+    assert_no_crash(done)
+
+
+@pytest.mark.finding("FC4")
+@pytest.mark.parametrize("variable", ["HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"])
+def test_a_folder_of_the_user_that_is_a_link_to_itself_is_no_bug(
+    run: Path, skillrun: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    monkeypatch.setenv(variable, str(tmp_path / "loop"))
+    assert skillrun("validate").code == 0
+    assert skillrun("greeting", "Eve", *SCRIPTED).code == 75

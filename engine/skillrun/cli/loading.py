@@ -43,7 +43,7 @@ NOTHING_RUN: Final = "Nothing was run and nothing was spent."
 def open_library(project: Path | None = None) -> Library:
     from skillrun.library.library import Library
 
-    return Library(search_path((project or current_project()).resolve()))
+    return Library(search_path(Path(os.path.realpath(project or current_project()))))
 
 
 def open_catalogue(library: Library, *, trusted: bool = False) -> Catalogue:

@@ -281,8 +281,8 @@ def locate_run(run: str, runs: Path) -> tuple[Store, str]:
     if os.sep not in run:
         return select_store(runs), unicodedata.normalize("NFC", run)
     folder = run_folder_path(run, runs)
-    outside = folder.parent.resolve()
-    if runs.absolute() in folder.parents and not outside.is_relative_to(runs.resolve()):
+    outside = Path(os.path.realpath(folder.parent))
+    if runs.absolute() in folder.parents and not outside.is_relative_to(Path(os.path.realpath(runs))):
         hint = f"type the path itself: {outside / folder.name}"
         raise UsageError(f"`{run}` leads out of the runs folder `{runs}`", hint)
     return LocalStore(folder.parent), folder.name

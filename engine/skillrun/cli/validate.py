@@ -117,7 +117,7 @@ def _is_below(path: str, part: str) -> bool:
 def _displayed_project_path(project: Path, path: Path | None) -> str:
     """Return the path of the project's folder. The path is relative to the current folder, unless `path` is absolute
     and the current folder is not the project's folder."""
-    is_absolute = path is not None and path.is_absolute() and Path.cwd() != project.resolve()
+    is_absolute = path is not None and path.is_absolute() and Path.cwd() != Path(os.path.realpath(project))
     return str(project) if is_absolute else os.path.relpath(project)
 
 

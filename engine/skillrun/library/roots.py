@@ -59,7 +59,7 @@ def _candidate_folders(place: Path) -> Iterator[Path]:
     """Yield the folders that can be the project of a path, nearest first."""
     home = Path.home()
     for folder in (place, *place.parents):
-        if folder in (home, home.resolve(), folder.parent):
+        if folder in (home, Path(os.path.realpath(home)), folder.parent):
             return
         yield folder
         if os.path.lexists(folder / ".git"):
@@ -96,7 +96,7 @@ def search_path(project: Path) -> tuple[Root, ...]:
     )
     by_path: dict[Path, Root] = {}
     for root in reversed(roots):
-        by_path.setdefault(root.path.resolve(), root)
+        by_path.setdefault(Path(os.path.realpath(root.path)), root)
     return tuple(reversed(by_path.values()))
 
 

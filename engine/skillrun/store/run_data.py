@@ -5,6 +5,7 @@ Contains the operations that affect several kinds of data: end a round, reset th
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from contextlib import suppress
 from copy import copy
@@ -163,4 +164,4 @@ class RunData:
 
 def format_run_argument(folder: Path, project: Path) -> str:
     """Return the argument that names a run in a command executed in `project`: the run's name, or its folder's path."""
-    return folder.name if folder.parent == project.resolve() / "runs" else quote(str(folder))
+    return folder.name if folder.parent == Path(os.path.realpath(project)) / "runs" else quote(str(folder))

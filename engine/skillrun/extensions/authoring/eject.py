@@ -238,7 +238,7 @@ def find_overrides(project: Path) -> list[FileOverride]:
     Config files are left out, since they are merged with the shipped ones. Raises PathRefused if a file is outside the
     project, and OSError.
     """
-    if project.resolve() == package_library().resolve():
+    if Path(os.path.realpath(project)) == Path(os.path.realpath(package_library())):
         return []
     shipped = {path: _read_shipped_file(path) for path in shipped_files() if not path.startswith("config/")}
     with ConfinedFolder(project, links=True) as tree:

@@ -6,6 +6,7 @@ The message handlers are in `handlers`. The server starts no process and runs no
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -70,7 +71,7 @@ class EditorServer(LanguageServer):
         project = find_project(Path(name)) if name is not None else None
         if name is None or project is None:
             return None
-        root = project.resolve()
+        root = Path(os.path.realpath(project))
         return ProjectFile(self.get_project_check(root), root / Path(name).relative_to(project))
 
     def uri(self, path: Path) -> str:
@@ -94,7 +95,7 @@ class EditorServer(LanguageServer):
             folders = {self.workspace.root_uri}
         paths = (to_fs_path(uri) for uri in folders)
         projects = (enclosing_project(Path(path)) for path in paths if path is not None)
-        self.workspace_projects = {project.resolve() for project in projects if project is not None}
+        self.workspace_projects = {Path(os.path.realpath(project)) for project in projects if project is not None}
         for project in self.workspace_projects:
             self.get_project_check(project)
         for checking in list(self.projects.values()):

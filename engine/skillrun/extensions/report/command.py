@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Final
 
@@ -38,7 +39,9 @@ def report(run: str, output: Path | None, opens: bool, runs: Path, out: Output) 
 
     stored = options.open_run(run, runs)
     target = output or (stored.folder / REPORT if stored.folder is not None else Path(f"{stored.name}-{REPORT}"))
-    place = target if output or stored.folder is None else stored.folder.resolve() / REPORT  # `--out` may be a link
+    place = (
+        target if output or stored.folder is None else Path(os.path.realpath(stored.folder)) / REPORT
+    )  # `--out` may be a link
     output_file = OutputFile.open(place, options.current_project(), f'content="{GENERATOR}"'.encode(), "report")
     material = collect_report_data(stored)
     for text in material.doubts:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -69,7 +70,7 @@ def _prepare_case(case: Case, program: Program, folder: Path, project: Path, pro
     folders: dict[str, Path] = {}
     for key, name in (("project", case.project), ("runs", case.runs)):
         place = folder / name
-        if name and place.is_dir() and place.resolve().is_relative_to(project.resolve()):
+        if name and place.is_dir() and Path(os.path.realpath(place)).is_relative_to(Path(os.path.realpath(project))):
             folders[key] = place
         elif name:
             problems.report(case.span(key), "folder", f"the project has no folder {place}")

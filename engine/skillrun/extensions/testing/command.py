@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -115,7 +116,7 @@ def test(workflow: str, names: tuple[str, ...], **chosen: Any) -> int:
         names = (case,)
     compare_settings = parse_compare_options(workflow, chosen)
     started = time.monotonic()
-    library, project = open_library(), current_project().resolve()
+    library, project = open_library(), Path(os.path.realpath(current_project()))
     files, strays = _select_cases(library, project, workflow, names)
     if compare_settings is not None:
         return compare(compare_settings, library, files, out)

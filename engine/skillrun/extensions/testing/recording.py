@@ -54,7 +54,7 @@ def create_case(run: StoredRun, name: str, out: Output) -> tuple[str, str]:
         raise UsageError(
             f"`{name}` is not a valid case name", "use lowercase letters, digits and `-`: `--as dark-mode`"
         )
-    library, project = open_library(), current_project().resolve()
+    library, project = open_library(), Path(os.path.realpath(current_project()))
     with run:
         workflow = run.state().workflow
         require_workflow(workflow, library)
@@ -143,7 +143,7 @@ def _warn_of_changes(
         more = f" and {len(changed) - MOST_NAMED} more" if len(changed) > MOST_NAMED else ""
         have = "has" if len(changed) == 1 else "have"
         notices.append(f"`{run.name}` ran a different version: {named}{more} {have} changed since")
-    if state.project and Path(state.project) != project.resolve():
+    if state.project and Path(state.project) != Path(os.path.realpath(project)):
         notices.append(f"`{run.name}` ran in {state.project}; the case reads the files of this project")
     for file in edited:
         what = f"was edited in `{run.name}` after the run wrote the file"

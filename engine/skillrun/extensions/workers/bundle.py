@@ -56,7 +56,7 @@ def pack_project(project: Path, secrets: tuple[str, ...]) -> Bundle:
     sizes: Counter[str] = Counter()
     written = io.BytesIO()
     with (
-        ReadableFolder(ConfinedFolder(project.resolve(), links=True), secrets) as readable,
+        ReadableFolder(ConfinedFolder(Path(os.path.realpath(project)), links=True), secrets) as readable,
         gzip.GzipFile(fileobj=written, mode="wb", compresslevel=LEVEL, mtime=0) as zipped,
         tarfile.open(fileobj=zipped, mode="w", format=tarfile.PAX_FORMAT) as archive,
     ):

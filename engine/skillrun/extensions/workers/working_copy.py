@@ -68,7 +68,7 @@ class WorkingCopy:
         """Update the folder from the store. Files that the user has changed in the folder are kept."""
         result, remote = PullResult(), source.list_files()
         self.folder.mkdir(parents=True, exist_ok=True)
-        with ConfinedFolder(self.folder.resolve()) as tree:
+        with ConfinedFolder(Path(os.path.realpath(self.folder))) as tree:
             files = LocalFiles(tree)
             for name, sha in remote.items():
                 local_sha = sha256_of(files.read(name)) if files.is_file(name) else None
@@ -96,7 +96,9 @@ class WorkingCopy:
         edits: dict[str, Edit] = {}
         skipped: list[str] = []
         size = 0
-        with ReadableFolder(ConfinedFolder(self.folder.resolve()), secrets, use_gitignore=False) as readable:
+        with ReadableFolder(
+            ConfinedFolder(Path(os.path.realpath(self.folder))), secrets, use_gitignore=False
+        ) as readable:
             for name in list_files(readable, self.folder, "push fewer files; nothing was sent"):
                 if name in (NOTE_NAME, STATE, *self._beside):
                     continue
@@ -125,7 +127,7 @@ class WorkingCopy:
     def record_push(self, edits: Mapping[str, Edit]) -> None:
         """Record that the store now has these versions."""
         self._taken |= {name: sha256_of(edit.content) for name, edit in edits.items()}
-        with ConfinedFolder(self.folder.resolve()) as tree:
+        with ConfinedFolder(Path(os.path.realpath(self.folder))) as tree:
             self._write_note(LocalFiles(tree))
 
     def open_conflicts(self) -> list[str]:

@@ -212,7 +212,7 @@ def project_folder(run: Run) -> Path:
 
 def project_relative_path(run: Run, path: str) -> str:
     """Return a path relative to the project if it is an absolute path in the project; any other path unchanged."""
-    for base in (project_folder(run), project_folder(run).resolve()):
+    for base in (project_folder(run), Path(os.path.realpath(project_folder(run)))):
         if path.startswith("/") and Path(path).is_relative_to(base):
             return Path(path).relative_to(base).as_posix()
     return path

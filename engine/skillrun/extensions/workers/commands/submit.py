@@ -128,7 +128,7 @@ def _build_submission(request: RunRequest, commits: Mapping[str, Commit], sent_f
     """
     from skillrun.extensions.workers.postgres.queue import RunSubmission
 
-    project, paths = current_project().resolve(), {}
+    project, paths = Path(os.path.realpath(current_project())), {}
     for field in path_inputs(request.loaded.program.workflow):
         if field.name in commits or not request.inputs.get(field.name):
             continue

@@ -7,6 +7,7 @@ that they have not seen.
 
 from __future__ import annotations
 
+import os
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -201,7 +202,7 @@ class _RunCopy(ConfinedFolder):
 
     def __init__(self, folder: tempfile.TemporaryDirectory[str]) -> None:
         self._copied = folder
-        super().__init__(Path(folder.name).resolve())
+        super().__init__(Path(os.path.realpath(folder.name)))
 
     def close(self) -> None:
         super().close()
