@@ -528,3 +528,14 @@ def test_a_decision_of_several_lines_is_one_line_of_the_summary(scene: Scene) ->
     done = scene.feature(rules=rules, Q_1="A week\n# or two")
     assert done.code == 0, done.out + done.err
     assert "- By the person: For how long? A week # or two\n" in scene.text("summary.md")
+
+
+@pytest.mark.row("B11")
+@pytest.mark.finding("FR54")
+def test_one_answer_of_one_round_is_told_in_the_singular(scene: Scene) -> None:
+    scene.brainstorm(questions=["It depends", "summarise now"])
+    assert scene.front("summaries/questioning.md")["summary"] == "1 question was answered."
+    assert scene.feature("--from-brainstorm", "tools", "--unattended", rules=happy_path()).code == 0
+    pointer = " ".join(scene.text("01-brainstorming.md").split())
+    assert "held in 1 round: see" in pointer
+    assert "1 question was answered. ## Answers" in pointer

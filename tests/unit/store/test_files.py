@@ -23,10 +23,10 @@ write_atomic(ConfinedFolder(Path(sys.argv[1])), "a.md", "new")
 """
 
 
-@pytest.mark.parametrize("umask", [0o000, 0o022, 0o027, 0o077])
+@pytest.mark.parametrize("umask", [0o000, 0o022, 0o027, 0o077, 0o277, 0o777])
 @pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.row("B9", "Z5")
-@pytest.mark.finding("FZ17", "FT8")
+@pytest.mark.finding("FZ17", "FT8", "FR52")
 def test_files_and_folders_are_private_or_readable_whatever_the_umask(tmp_path: Path, umask: int, shared: bool) -> None:
     before = os.umask(umask)
     try:

@@ -54,14 +54,14 @@ def write_atomic(
         precondition()
 
     mode = folder_mode(shared=shared)
-    folder.write(name, encode(content), mode=mode & FILE_MODE, folder_mode=mode, is_exact=shared, precondition=check)
+    folder.write(name, encode(content), mode=mode & FILE_MODE, folder_mode=mode, is_exact=True, precondition=check)
     kill_point(f"rename {leaf}: after")
 
 
 def write_new(folder: ConfinedFolder, name: str, content: str | bytes, *, shared: bool = False) -> bool:
     """Write a file unless its name is taken. Return whether it was written."""
     mode = folder_mode(shared=shared)
-    return folder.create(name, encode(content), mode=mode & FILE_MODE, folder_mode=mode, is_exact=shared)
+    return folder.create(name, encode(content), mode=mode & FILE_MODE, folder_mode=mode, is_exact=True)
 
 
 def apply_shared_modes(folder: ConfinedFolder) -> None:
