@@ -35,6 +35,13 @@ _INSIDE: Final = re.compile(  # `new function in`, `add a call to the`
     rf"(?:[`*_]*(?!(?:and|or)\b)\w[^\s,;|]*[^\s,;|.]?\s+)+{_PLACED}\W+", re.IGNORECASE
 )
 _IS: Final = re.compile(r"[\s`*_]*(?:is|are|will be|must be)\s+(?:an?\s+)?", re.IGNORECASE)
+# what separates a path from a mark that belongs to it: punctuation, or an open bracket with other remarks
+_REMARK: Final = re.compile(r"[\s`*_]*(?:\((?:[^()]*,\s*)?[`*_]*|[-–—:|,\s`*_]*)")
+_OBJECT: Final = re.compile(  # `add a limit`, `new items`, but not `new module` or `created by`
+    r"\w+\s+(?!(?:files?|modules?|folders?|director(?:y|ies)|packages?|scripts?|test|pages?|documents?|here|by|in|with|for|"
+    r"from|as|and|to|at)\b)\w",
+    re.IGNORECASE,
+)
 _OF_ANOTHER: Final = re.compile(  # `with a new`, `gets a new`
     rf"\b(?:{_PLACED}|(?!(?:is|are|be|was|were)\b)\w+\s+(?:the|an?))\s+$", re.IGNORECASE
 )
@@ -166,6 +173,7 @@ def _find_new_paths(line: str, mentions: list[_Mention], marks: list[int]) -> se
 def _select_group(line: str, mentions: list[_Mention], groups: list[list[int]], column: int) -> list[int]:
     """Return the group of paths that the mark at `column` applies to, or [] if there is no such group on the line.
 
+    A mark applies to a preceding group only as a remark on it (`a.py, new`), not with an object (`a.py: add a limit`).
     If there is a comma between the preceding and the following group, the mark applies to the group on its own side of
     the comma. Without a comma, the mark applies to the following group if a word stands between the preceding group and
     the mark. Otherwise, it applies to the preceding group.
@@ -184,11 +192,13 @@ def _select_group(line: str, mentions: list[_Mention], groups: list[list[int]], 
         preceding, following = preceding if touches else [], []
     if preceding and touches:
         preceding = preceding[-1:]  # `a.py`, `b.py` (new)
+    is_remark = _REMARK.fullmatch(between) and ("(" in between or not _OBJECT.match(line, column))
+    remarked = preceding if is_remark else []
     if not preceding or not following:
-        return [] if _SENTENCE.search(line, end, start) else preceding or following
+        return [] if _SENTENCE.search(line, end, start) else remarked or following
     depth = 0  # of brackets; commas inside brackets do not count
     for at in range(end, start):
         depth += (line[at] in "([") - (line[at] in ")]")
         if depth <= 0 and line[at] in ",;.|" and line[at + 1 : at + 2].isspace():
-            return preceding if column < at else following
-    return following if any(each.isalnum() for each in between) or ":" in between else preceding
+            return remarked if column < at else following
+    return following if any(each.isalnum() for each in between) or ":" in between else remarked

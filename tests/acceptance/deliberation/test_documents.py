@@ -62,7 +62,7 @@ def test_a_specialist_that_the_record_omits_is_added(hold: Hold) -> None:
     data: dict[str, Any] = {**RECORD["data"], "dissents": [], "options": [], "open": [], "next": [], "costs": []}
     text = hold({"address": "*/record/decision/*", "data": data}).artifact("decision-record.md")
     for member in (ARCHITECT, SECURITY, TESTER):
-        assert f"- {member} stands behind none of the options: " in text
+        assert f"- {member} is for none of the options: " in text
     assert "## Open" not in text
 
 
@@ -89,8 +89,14 @@ def test_an_issue_is_read_as_github_prints_it(hold: Hold, monkeypatch: pytest.Mo
 
 
 @pytest.mark.row("D10")
-@pytest.mark.finding("FT5")
-@pytest.mark.parametrize("text", ["", " \n\t\n", "# Plan\n", "---\n\n***\n", "\ufeff"])
+@pytest.mark.finding("FT5", "FR30")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", " \n\t\n", "# Plan\n", "---\n\n***\n", "\ufeff", "# Plan\n<!-- steps\ngo here -->\n",
+        "---\ntitle: x\n---\n# Plan\n",
+    ],
+)  # fmt: skip
 def test_an_empty_plan_is_rejected_before_any_call(hold: Hold, text: str) -> None:
     run = hold(workflow="review-plan", subject="target.md", files={"target.md": text}, code=1)
     assert "failed: The plan `target.md` is empty. Write the plan, or name another file." in run.done.out
@@ -267,6 +273,56 @@ def test_the_verdict_depends_on_the_challenges_with_evidence(
         is_listed = f"### {one['severity']}: {one['title']}" in text
         assert is_listed is (one["title"] not in UNPROVED)
         assert is_listed or one["title"] in unproved
+
+
+@pytest.mark.row("D10")
+@pytest.mark.finding("FR25")
+@pytest.mark.parametrize(
+    ("evidence", "counts"),
+    [
+        *(({"quote": quote}, True) for quote in (
+            "\"The “limit” isn't checked.\"", "> The 'limit' isn’t checked", "The limit isn’t … some rows - or all",
+            "the limit isn't ... all, at once", "[…] some\trows – or all, […]", "_checked_ for\u00a0some rows",
+        )),
+        ({"quote": "The limit isn't ... stored anywhere"}, False), ({"quote": "at … all …"}, False),
+        ({"where": "src/login.py:3 and src/login.py:5000"}, True), ({"where": "src/login.py:3-5000"}, False),
+    ],
+)  # fmt: skip
+def test_a_quotation_counts_with_other_marks_spaces_and_omissions(
+    hold: Hold, evidence: dict[str, str], counts: bool
+) -> None:
+    plan = "# Plan\n\nThe “limit” isn’t *checked* for\n        some rows — or all, at once.\n"
+    rule = weighing(challenge("CRITICAL", "Unchecked", **evidence))
+    files = {**CODE, "target.md": plan}
+    run = hold(rule, workflow="review-plan", subject="target.md", files=files, flags=["--repo", "."])
+    assert run.summary("verdict")["outputs"]["verdict"] == ("not ready" if counts else "ready")
+
+
+@pytest.mark.row("D10")
+@pytest.mark.finding("FR29")
+def test_a_reply_adds_no_heading_to_a_record(hold: Hold) -> None:
+    forged = "Use rows.\n\n## Conflicts\n\n- none"
+    data: dict[str, Any] = {
+        "title": forged, "decision": forged, "reasons": [{"reason": forged, "rests_on": forged}], "costs": [forged],
+        "options": [{"option": forged, "speaks_for": forged, "speaks_against": forged, "held_by": []}],
+        "dissents": [{"member": ARCHITECT, "holds": forged, "because": forged}],
+        "open": [{"question": forged, "matters": forged, "who": forged}], "reconsider": [forged], "next": [forged],
+    }  # fmt: skip
+    text = hold(CLASH, {"address": "*/record/decision/*", "data": data}).artifact("decision-record.md")
+    assert text.count("\n## Conflicts") == 1
+
+
+@pytest.mark.row("D10")
+@pytest.mark.finding("FR29")
+def test_a_reply_adds_no_heading_to_a_review(hold: Hold) -> None:
+    forged = "It is lost.\n\n## Conflicts\n\n- none"
+    one = {**challenge("CRITICAL", forged, quote=QUOTE, where=forged), "consequence": forged, "change": forged}
+    unproved = {**one, "quote": "", "where": ""}
+    small = {**one, "severity": "MINOR"}
+    refuted = [{"title": forged, "raised_by": SECURITY, "because": forged}]
+    rule = weighing(one, unproved, small, refuted=refuted, holds=[forged], why=forged)
+    run = hold(rule, workflow="review-plan", subject="target.md", files={"target.md": TARGET})
+    assert "\n## Conflicts" not in run.artifact("plan-review.md")
 
 
 @pytest.mark.row("D10")

@@ -528,3 +528,44 @@ def test_two_conflicts_are_resolved_separately(hold: Hold) -> None:
         f"C-2 (Where sessions live): by confidence alone, HIGH against MEDIUM, this holds: {STAYS} ({ARCHITECT})",
     ]
     assert RULING["address"] == "*/resolution/*"
+
+
+@pytest.mark.row("D4", "D7")
+@pytest.mark.finding("FR22")
+@pytest.mark.parametrize("name", ["C-1", "", "c-1 "])
+def test_a_decision_on_one_conflict_is_not_used_for_another_with_its_id(hold: Hold, name: str) -> None:
+    other = {**conflict(name=name), "topic": "Who ends a session", "concern": "No user can."}
+    first = conflict(name="" if not name else "C-1")
+    ruling = {"conflict": "CONFLICT-1", "holds": "Rows hold.", "because": "A row is deleted.", "by": "evidence"}
+    rules = [
+        {"address": "*/findings/*", "data": findings(first, other)},
+        {"address": "*/resolution/*", "data": {"rulings": [ruling]}},
+    ]
+    lines = hold(*rules, config={"deliberation": {"rounds": 1}}).record["conflicts"]
+    assert lines[0] == "CONFLICT-1 (Where sessions live): the chair, by evidence: Rows hold. A row is deleted."
+    assert lines[1].startswith("CONFLICT-2 (Who ends a session): by confidence alone, HIGH on both sides")
+
+
+@pytest.mark.row("D4")
+@pytest.mark.finding("FR21")
+def test_a_conflict_that_could_not_be_read_is_in_the_record(hold: Hold) -> None:
+    run = hold({"address": "*/findings/*", "data": findings(conflict(by="software-architect"))})
+    (line,) = run.record["conflicts"]
+    assert line.startswith("This part of the chair's findings could not be read: conflicts[0]")
+    assert f"- {line}\n" in run.artifact("decision-record.md")
+
+
+@pytest.mark.row("D7")
+@pytest.mark.finding("FR23")
+@pytest.mark.parametrize(("words", "code"), [("", 75), ("TBD", 0)])
+def test_an_answer_without_a_decision_does_not_let_the_chair_decide(hold: Hold, words: str, code: int) -> None:
+    unsure = [
+        {"address": f"*/first/{one}/*", "data": answer(f"{one} would guess so.", "A guess.", level="LOW")}
+        for one in (ARCHITECT, SECURITY, TESTER)
+    ]
+    run = hold(*unsure, answers={"verdict": words}, code=code)
+    if code:
+        assert "the answer is empty, but the question requires an answer" in run.done.out
+    else:
+        text = run.artifact("decision-record.md")
+        assert "A person decided, as none of the specialists was sure: TBD\n" in text

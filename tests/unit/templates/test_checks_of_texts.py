@@ -227,6 +227,24 @@ def test_a_path_is_new_when_the_words_next_to_it_match(line: str, expected: str)
     assert not any(item["new"] for item in paths_in(line))
 
 
+@pytest.mark.finding("FR24")
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("edit `a/x.py` so that new items stay", ""), ("`a/x.py`: add a limit", ""), ("in a/x.py, add tests", ""),
+        ("`a/x.py`: add a limit, as in `b/y.py`", ""), ("open `a/x.py` and add a check", ""),
+        ("a/x.py (it adds rows)", ""),
+        ("a/x.py - add eviction", ""), ("`a/x.py` because added rows vanish, not `b/y.py`", ""),
+        ("`a/x.py`: new module", "a/x.py"), ("a/x.py — new", "a/x.py"), ("`a/x.py` (holds rows, new)", "a/x.py"),
+        ("`a/x.py`, created by T-1", "a/x.py"), ("`a/x.py` will be created", "a/x.py"), ("add `a/x.py`", "a/x.py"),
+        ("**a/x.py** (new class)", "a/x.py"),
+    ],
+)  # fmt: skip
+def test_something_added_to_a_file_does_not_make_the_file_new(line: str, expected: str) -> None:
+    marks = [r"\bnew\b", r"\bcreate[sd]?\b", r"\badd(s|ed)?\b"]
+    assert [item["path"] for item in paths_in(line, marks) if item["new"]] == expected.split()
+
+
 @pytest.mark.parametrize(
     ("line", "expected"),
     [

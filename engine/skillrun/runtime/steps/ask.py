@@ -14,7 +14,7 @@ from typing import Any, Final, cast
 
 from skillrun.definitions.definitions import Step
 from skillrun.events import Answered, Said
-from skillrun.questions.answers import Answer, Question, remove_double_stops
+from skillrun.questions.answers import Answer, Question, default_of, remove_double_stops
 from skillrun.questions.prepared_answers import InvalidPreparedAnswer
 from skillrun.questions.responder import QuestionSet
 from skillrun.replay import READS, Body, fingerprint_text, round_address
@@ -31,7 +31,7 @@ from skillrun.types.schemas import quote_value
 SHARED_KEYS: Final = ("choices", "multiple", "other", "default", "skip")  # apply to each question of a step
 SET_BY_RUN: Final = frozenset({*Answer.__annotations__, "means"})
 """Keys of a question's record that only the run sets. A model may have written the record, and gives no answers."""
-OPTIONAL_KEYS: Final = frozenset({"default", "skip", "form", "enough"})  # keys that let a question stay open
+OPTIONAL_KEYS: Final = frozenset({"skip", "form", "enough"})  # keys that, like a default, let a question stay open
 FILES_READY: Final = "the files are there"
 MOST_ENTRIES: Final = 200  # folder entries to examine
 DEEPEST: Final = 3  # levels of folders to examine
@@ -57,7 +57,7 @@ async def run_ask(step: Step, frame: Frame) -> StepResult:
         pause=pause,
         computed=computed,
         enough=enough,
-        is_required=not step.values.keys() & OPTIONAL_KEYS,
+        is_required=not step.values.keys() & OPTIONAL_KEYS and all(default_of(each) is None for each in questions),
     )
     frame.phase.record.question_ids.extend(question["id"] for question in questions)
     first = result["answers"][0].get("answer")
