@@ -472,3 +472,40 @@ def test_a_step_does_not_wait_for_a_file_that_the_run_wrote(library: Call, skill
     (folder / "runs" / "run" / "reports" / "mine.md").write_text("Mine.\n", encoding="utf-8")
     done = skillrun("resume", "run")
     assert (done.code, "reports/mine.md" in done.out) == (0, True), done.out + done.err
+
+
+@pytest.mark.row("Z6")
+@pytest.mark.finding("FB6")
+@pytest.mark.parametrize(
+    ("keeps", "what"),
+    [
+        ('outputs: {text: "{{ made.text }}", again: "{{ made.text }}"}\n', "summary of the phase"),
+        ("", "state of the run"),
+    ],
+)
+def test_a_phase_fails_before_it_writes_a_file_that_no_process_can_read(
+    library: Call, skillrun: Call, keeps: str, what: str
+) -> None:
+    first = "skills/gate/look.md"
+    files = asking("", "writes: made.md")
+    files[first] = files[first].replace("---\n## made", f"{keeps}---\n## made")
+    if not keeps:
+        files["workflows/gate.md"] = files["workflows/gate.md"].replace(
+            "phases: {look: }", "state: {a?: string, b?: string}\nphases: {look: , more: {skill: gate/more}}"
+        )
+        files["skills/gate/more.md"] = files[first].replace(
+            "---\n## made", '  - set: {b: "{{ made.text }}"}\n---\n## made'
+        )
+        files[first] = files[first].replace("---\n## made", '  - set: {a: "{{ made.text }}"}\n---\n## made')
+    folder = library(
+        files, {"address": "*/made/*", "text": "word " * 95_000}, {"address": "*", "data": {**NOTHING, "summary": "s"}}
+    )
+    done = skillrun("gate", "it", *SCRIPTED)
+    record = skillrun("show", "run", "--json").json
+    assert (record["status"], f"the {what} would have 95" in record["reason"]) == ("failed", True), record["reason"]
+    assert "keep long texts in artifacts" in done.out
+    assert (folder / "runs" / "run" / "made.md").stat().st_size == 475_000
+    shorter = "{{ made.text | clip(100) }}"
+    for path in (folder / "skills" / "gate").iterdir():
+        path.write_text(path.read_text(encoding="utf-8").replace("{{ made.text }}", shorter), encoding="utf-8")
+    assert skillrun("resume", "run", "--script", "script.yaml").code == 0
