@@ -53,6 +53,7 @@ _ANSWER: Final = re.compile(
     re.IGNORECASE,
 )
 _CONFIDENCE: Final = re.compile(r"\s*(?:[-*+]\s+)?[*_]*how sure\b[^:：]*[:：][*_]*(?P<level>.*)", re.IGNORECASE)
+_COMMENT: Final = re.compile(r"<!--\s*(?P<words>.*?)\s*-->", re.DOTALL)
 _EMPHASIS: Final = re.compile(r"\*\*|__")
 
 Line = tuple[int, str]
@@ -310,17 +311,23 @@ class _SectionReader:
             self.unclear.append((line, why))
 
     def _without_comments(self, lines: Sequence[Line]) -> list[Line]:
-        """Return the lines without comments (`<!-- … -->`) that start a line. Store these comments in `comments`."""
+        """Return the lines without comments (`<!-- … -->`) that start a line or follow `Answer:`.
+
+        Store these comments in `comments`.
+        """
         remaining = []
         last_end = max((at for at, (_, text) in enumerate(lines) if "-->" in text), default=-1)
         open_comment: list[str] | None = None
         for at, (line, text) in enumerate(lines):
-            if open_comment is None and at <= last_end and text.lstrip().startswith("<!--"):
+            mark = _ANSWER.fullmatch(text) if open_comment is None else None
+            label, rest = (text[: mark.start("rest")], mark["rest"]) if mark else ("", text)
+            if open_comment is None and at <= last_end and rest.lstrip().startswith("<!--"):
                 open_comment = []
+                remaining += [(line, label)] if label else []
             if open_comment is None:
                 remaining.append((line, text))
                 continue
-            inside, end, after = text.partition("-->")
+            inside, end, after = rest.partition("-->")
             open_comment.append(inside)
             if end:
                 self.comments.append("\n".join(open_comment).strip().removeprefix("<!--").strip())
@@ -368,7 +375,8 @@ class _SectionReader:
         for own in sorted(self.labels, key=len, reverse=True) if is_ticked else ():
             comment = label[len(own) :]
             if label.startswith(own) and (comment[:1] or " ") in " ,;:.(<-–—":
-                return own, comment.strip(" -–—:;,.<*_")
+                whole = _COMMENT.fullmatch(comment.strip())
+                return own, whole["words"] if whole else comment.strip(" -–—:;,.<*_")
         return label, ""
 
     def _foreign_quotation(self, quoted: list[Line]) -> list[Line]:

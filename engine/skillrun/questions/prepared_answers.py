@@ -40,12 +40,14 @@ from skillrun.questions.answers import (
     build_answer,
     choices_of,
     default_of,
+    find_choice,
     find_levels,
     is_multiple,
     levels_of,
     to_one_line,
     validate_answer,
 )
+from skillrun.questions.written_answers import find_named_choice
 from skillrun.syntax.diagnostics import Problems, SkillrunError, allowed_hint, did_you_mean, render_problem
 from skillrun.syntax.document import as_mapping, read_yaml
 from skillrun.syntax.source import Mapping, Node, Scalar, Sequence, Span, entries_of, to_plain
@@ -108,6 +110,7 @@ class PreparedAnswers:
         self._entries = entries or {}
         self._use_counts: Counter[str] = Counter()
         self._used_keys: set[str] = set()
+        self._counted: set[tuple[str, str]] = set()  # the steps and ids of the questions that count as asked
         self._steps: dict[str, str] = {}  # keyed by key: the step that used it first, without passes and items
         self._allowed: dict[str, set[tuple[str, str]]] = {}
         """The questions that the answer to a question for which the run has waited may answer: step and id."""
@@ -133,12 +136,7 @@ class PreparedAnswers:
 
     def _has_answered(self, name: str, shown: ShownQuestion) -> bool:
         """Whether the answer to a question is the prepared answer of the key `name`."""
-        if shown.record is None or shown.record.get("answered_by") != PREPARED:
-            return False
-        with suppress(InvalidAnswer):
-            answer = _validate_prepared_answer(self._entries[name].whole, shown.question)
-            return answer.get("answer") == shown.record.get("answer")
-        return False
+        return shown.record is not None and _is_answer_of(self._entries[name].whole, shown.question, shown.record)
 
     def take(self, key: str, question: Question, *, required: bool = False) -> Answer | None:
         """Return the prepared answer to a question that is asked now, or None if the file has no answer left.
@@ -152,6 +150,7 @@ class PreparedAnswers:
         self._check_step(name, key, question)
         prepared = self._next_answer(name, question)
         self._count_use(name)
+        self._counted.add((key, str(question.get("id"))))
         if prepared is None:
             return None
         try:
@@ -161,8 +160,11 @@ class PreparedAnswers:
 
     def skip(self, key: str, questions: Iterable[Question]) -> None:
         """Count questions whose answers are in the journal. A list then continues with the answer for the next
-        question. A single answer stays available."""
+        question. A single answer stays available. A question that was counted before is not counted again."""
         for question in questions:
+            identity = (key, str(question.get("id")))
+            if identity in self._counted:
+                continue
             name = self._find_key(key, question)
             if name is None:
                 continue
@@ -172,9 +174,21 @@ class PreparedAnswers:
             else:
                 self._used_keys.add(name)
 
-    def mark_used(self, key: str, questions: Iterable[Question]) -> None:
-        """Mark the prepared answers to `questions` as used. An earlier process asked these questions."""
-        self._used_keys.update(filter(None, (self._find_key(key, question) for question in questions)))
+    def mark_used(self, key: str, records: Iterable[QuestionRecord], *, is_final: bool = False) -> None:
+        """Mark the prepared answers to the questions of `records` as used. An earlier process asked these questions.
+
+        `is_final`: the phase has ended, so that its questions are not repeated. A list continues after the answers that
+        it gave there: those that are the same, in the same order.
+        """
+        for record in records:
+            name = self._find_key(key, record)
+            if name is None:
+                continue
+            self._used_keys.add(name)
+            prepared = self._next_answer(name, record) if is_final and self._has_answer_list(name, record) else None
+            if prepared is not None and _is_answer_of(prepared, record, record):
+                self._use_counts[name] += 1
+                self._counted.add((key, str(record.get("id"))))
 
     def note_late_answers(
         self, key: str, questions: Iterable[Question], records: Iterable[QuestionRecord], build_record: RecordBuilder
@@ -401,10 +415,31 @@ def _validate_prepared_answer(prepared: PreparedAnswer, question: Question, *, r
         if len(matches) != 1:
             raise InvalidAnswer(f"the confidence `{to_one_line(level)}` is not one of the levels", allowed_hint(levels))
         level = matches[0]
-    answer = build_answer(validate_answer(question, prepared.answer), confidence=level, answered_by=PREPARED)
+    written = prepared.answer
+    if choices_of(question) and accepts_free_text(question):  # a letter or a number is a choice, as in a form
+        items = [_read_choice(question, item) for item in (written if isinstance(written, list) else [written])]
+        written = items if isinstance(written, list) else items[0]
+    answer = build_answer(validate_answer(question, written), confidence=level, answered_by=PREPARED)
     if required and "answer" not in answer:
         raise InvalidAnswer("the answer is empty, but the question requires an answer", "write an answer")
     return answer
+
+
+def _read_choice(question: Question, item: Any) -> Any:
+    """Return the choice that an item of an answer names, or the item itself."""
+    if not isinstance(item, str) or not item.strip() or find_choice(question, item) is not None:
+        return item
+    choice = find_named_choice(question, item)
+    return item if choice is None else choice
+
+
+def _is_answer_of(prepared: PreparedAnswer, question: Question, record: QuestionRecord) -> bool:
+    """Whether the recorded answer to a question is the prepared answer."""
+    if record.get("answered_by") != PREPARED:
+        return False
+    with suppress(InvalidAnswer):
+        return _validate_prepared_answer(prepared, question).get("answer") == record.get("answer")
+    return False
 
 
 # the questions that a run can ask

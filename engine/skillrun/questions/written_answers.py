@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from skillrun.questions.answers import (
     Answer,
+    InvalidAnswer,
     Question,
     accepts_free_text,
     build_answer,
@@ -24,10 +25,12 @@ from skillrun.questions.answers import (
     is_multiple,
     to_one_line,
 )
+from skillrun.syntax.diagnostics import allowed_hint
 
 OTHER_ANSWER: Final = re.compile(r"[\W_]*other[*_`\s]*(?:[:：…][*_`\s]*(?P<words>.*)|$)", re.IGNORECASE | re.DOTALL)
 _MARKS: Final = re.compile(r"[*_`\\]")
 _OUTER_MARKS: Final = " .!,;:*_`\"'()[]…“”„‘‚’«»"
+_BLANK: Final = " \t\n\r\f\v\u00a0\u00ad\u200b\u200c\u200d\u200e\u200f\u2060\ufeff"  # no mark that can be seen
 _BULLET: Final = re.compile(r"[-*+•–]\s+")
 _LABEL: Final = re.compile(r"^(?:option )?[(\[]?#?(?P<sign>[a-z]{1,2}|\d{1,3})(?:[)\].:]+ ?|$)")
 _SIGN: Final = re.compile(r"[(\[*_`\"']*(?:option\s+)?#?(?:[a-z]|(?P<number>\d{1,3}))[)\].:*_`\"']*", re.IGNORECASE)
@@ -99,7 +102,8 @@ class ChoiceNames:
 
     def __init__(self, question: Question) -> None:
         self.question = question
-        self.texts = [normalize_text(to_one_line(choice)) for choice in choices_of(question)]
+        self.labels = [to_one_line(choice) for choice in choices_of(question)]
+        self.texts = [*map(normalize_text, self.labels)]
         self._max_length = sum(_EXTRA_CHARACTERS + 2 * len(text) for text in ["", *self.texts])
         self._names: defaultdict[str, list[Any]] = defaultdict(list)
         has_digits = any(re.search(r"\d", text) for text in self.texts)
@@ -176,6 +180,25 @@ class ChoiceNames:
         )
 
 
+def find_named_choice(question: Question, words: str) -> Any | None:
+    """Return the choice that the words name by text, letter or number; None if the words are other text.
+
+    Raises InvalidAnswer if they may name several choices, and for a single letter that names none.
+    """
+    names = ChoiceNames(question)
+    named = names.match(words.strip(_BLANK))
+    if len(named) == 1:
+        return named[0]
+    if named or _LONE_LETTER.fullmatch(words.strip(_BLANK)):
+        raise InvalidAnswer(_explain_letter(words, named), f"write the text of a choice, {allowed_hint(names.labels)}")
+    return None
+
+
+def _explain_letter(words: str, named: Sequence[Any]) -> str:
+    may = " or ".join(f"`{to_one_line(choice)}`" for choice in named)
+    return f"`{to_one_line(words)}` {f'may mean {may}' if may else 'is not one of the choices'}"
+
+
 def _clean_reason(words: str) -> str:
     """Return the text after a choice without the marks that separate it, and without brackets around all of it."""
     reason = words.lstrip(" \t\n)].,:;!-–—").rstrip()
@@ -193,7 +216,7 @@ def interpret_answer(
 
     Text that is not an answer becomes the `comment` of the record.
     """
-    words = words.strip()
+    words = words.strip(_BLANK)
     written = "\n".join(filter(None, [other, words]))
     if not ticked and phrases.leaves_open(question, written):
         return build_answer("", comment=written), []
@@ -213,10 +236,8 @@ def interpret_answer(
     free_text = [other] if other else []
     if words and not named and not free_text:
         if _LONE_LETTER.fullmatch(words) or not (picked or is_open):
-            may = " or ".join(f"`{to_one_line(choice)}`" for choice in names.match(words))
             tick = "tick one, or write `other:` before your own words" if is_open else "tick one"
-            why = f"may mean {may}" if may else "is not one of the choices"
-            unclear.append(f"`{to_one_line(words)}` {why}; {tick}")
+            unclear.append(f"{_explain_letter(words, names.match(words))}; {tick}")
             words = ""
         elif is_open and (several or not picked):
             free_text, words = [words], ""

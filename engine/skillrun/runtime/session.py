@@ -19,6 +19,7 @@ from skillrun.library.lookups import referenced_models
 from skillrun.library.settings import load_budget
 from skillrun.models.messages import ModelError, Reply, Request
 from skillrun.models.scripted import Rule, ScriptedGateway
+from skillrun.questions.prepared_answers import split_key
 from skillrun.runtime.inputs import path_inputs
 from skillrun.runtime.interpreter import run_workflow
 from skillrun.runtime.resumed_state import (
@@ -98,7 +99,12 @@ async def resume_run(session: Session, run: StoredRun, *, from_start: bool = Fal
         unanswered_calls = journal.pending_calls()
         for entry in journal.entries("answer"):
             key = entry.address.partition("/")[2]
-            session.services.responder.prepared.mark_used(key, entry.body.get("answers") or [])
+            address, round_number = split_key(key)
+            in_round = (round_number or "1").partition(".")[0] == str(state.round)
+            is_open = in_round and address.partition("/")[0] in state.phase
+            session.services.responder.prepared.mark_used(
+                key, entry.body.get("answers") or [], is_final=not (is_open or from_start)
+            )
         if "--script" in session.options.command_flags:  # phases that have ended do not replay their calls
             _count_scripted_calls(session, journal)
         saver, notices = StateSaver(log), [*changes, *restrictions]

@@ -305,3 +305,27 @@ def test_duplicate_questions_are_asked_once_in_order_of_priority(refine: Refinem
     assert [head.split(" · ")[1] for head in heads] == ["CRITICAL"] * 2 + ["HIGH"] * 2 + ["MEDIUM"] * 2
     warning = "The editor did not answer; the members' questions are asked as they stand."
     assert warning in refine.warnings("questions")
+
+
+@pytest.mark.row("R7")
+@pytest.mark.finding("FR86")
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({"panel": []}, "`panel` is empty"),
+        ({"judges": []}, "`judges` is empty"),
+        ({"modes": {"rapid": {"judges": []}}}, "`judges` is empty"),
+        ({"questions": {"priorities": []}}, "`priorities` is empty"),
+        ({"prd": {"sections": []}}, "`sections` is empty"),
+        ({"questions": {"similarity": 3}}, "`similarity` is 3"),
+        ({"scoring": {"dimensions": {"weak": 3}}}, "`weak` is 3 and `strong` is 3"),
+        ({"scoring": {"thinkdeep_completion": {"minimum_pct": 101}}}, "`minimum_pct` is 101"),
+    ],
+)
+def test_a_config_with_which_no_run_could_end_well_is_refused_before_any_call(
+    refine: Refinement, config: dict[str, Any], message: str
+) -> None:
+    refine.config(**config)
+    done = refine.begin()
+    assert (done.code, refine.folder.exists()) == (1, False), done.out
+    assert f"error[check]: {message}" in done.err

@@ -56,3 +56,19 @@ def test_nothing_is_ready_while_a_judge_of_the_second_look_is_missing(refine: Re
     refine.resume([missing, {"address": JUDGES, "data": REASONED}, rewrite()], "--unattended")
     assert "| Verdict | CONDITIONAL |" in refine.text("summary.md")
     assert "| Judges without an answer | judge:walking |" in refine.text("summary.md")
+
+
+@pytest.mark.slow
+@pytest.mark.row("R9")
+@pytest.mark.finding("FR81")
+@pytest.mark.parametrize(
+    ("variant", "verdict"), [("tracing", "CONDITIONAL"), ("walking", "READY")], ids=["never-answers", "answers-later"]
+)
+def test_a_judge_who_is_not_in_the_second_look_stays_missing(refine: Refinement, variant: str, verdict: str) -> None:
+    refine.begin("standard", (), "--no-reports")
+    refine.fill()
+    missing = {"address": judge(variant), "fail": "timeout"}
+    refine.resume([missing, {"address": JUDGES, "data": REASONED}, rewrite()], "--unattended")
+    summary = refine.text("summary.md")
+    assert f"| Verdict | {verdict} |" in summary
+    assert ("| Judges without an answer | judge:tracing |" in summary) == (variant == "tracing")

@@ -233,6 +233,25 @@ def test_in_an_attended_run_a_prepared_mode_covers_only_one_round(refine: Refine
 
 @pytest.mark.slow
 @pytest.mark.row("R8")
+@pytest.mark.finding("FR82")
+def test_a_list_of_prepared_modes_continues_in_the_next_process(refine: Refinement) -> None:
+    script: list[Rule] = [
+        {"address": "refine/draft/scores/*", "data": scores(1)},
+        *({"address": "refine/questions/proposals/*", "data": batch(one), "times": 1} for one in range(1, 7)),
+    ]
+    file = refine.project / "answers.yaml"
+    file.write_text("{Q: Ten seats., draft/next-mode: [rapid, rapid]}", encoding="utf-8")
+    refine.begin("rapid", script, "--answers", "answers.yaml")
+    for _ in range(2):
+        done = refine.resume(script, "--answers", "answers.yaml")
+        assert (done.code, refine.state()["round"]) == (75, 3), done.out
+    file.write_text("{Q: Ten seats., draft/next-mode: [rapid, rapid, standard]}", encoding="utf-8")
+    refine.resume(script, "--answers", "answers.yaml")
+    assert (refine.state()["round"], refine.state()["state"]["mode"]) == (4, "standard")
+
+
+@pytest.mark.slow
+@pytest.mark.row("R8")
 @pytest.mark.finding("FT25")
 def test_a_rule_of_a_script_counts_its_calls_in_all_processes_and_rounds(refine: Refinement) -> None:
     gaps = {"address": "refine/answers/missing/*", "data": analysis("loop_questions", "GAP-1-1 Workflows")}

@@ -363,3 +363,26 @@ def test_text_written_anywhere_is_recorded_or_reported(
         recorded = f"{unclear} {unclear.readings} {unclear.notes}"
     split_words = [word for word in words if word not in text]  # a later insertion is inside the word
     assert [word for word in words if word not in recorded and word not in split_words] == []
+
+
+@pytest.mark.finding("FR83")
+@pytest.mark.parametrize("comment", ["<!-- B -->", "<!--don't know-->", "<!--\nB because it is near\n-->"])
+def test_a_comment_on_the_line_of_the_answer_is_no_answer(tmp_path: Path, comment: str) -> None:
+    words = comment[4:-3].strip()
+    for question in (PLAN, OPEN, SEVERAL, WORDS):
+        assert read(tmp_path, [question], ("Answer:", f"Answer: {comment}")).answers == [{"comment": words}]
+        answered = read(tmp_path, [question], ("Answer:", f"Answer: {comment}\nLand"))
+        assert answered.answers[0].get("answer") in ("Land", ["Land"])
+        assert answered.answers[0]["comment"] == words
+
+
+@pytest.mark.finding("FR83")
+def test_a_comment_behind_a_ticked_choice_is_kept_without_its_marks(tmp_path: Path) -> None:
+    ticked = read(tmp_path, [OPEN], ("- [ ] B. People first", "- [x] B. People first <!-- it is kind -->"))
+    assert ticked.answers == [{"answer": "People first", "comment": "it is kind"}]
+
+
+@pytest.mark.finding("FR85")
+@pytest.mark.parametrize("words", ["\u200bB", "B\ufeff", "\u00adB\u200d", "\u2060B because it is kind\u200b"])
+def test_characters_that_cannot_be_seen_do_not_hide_a_choice(tmp_path: Path, words: str) -> None:
+    assert read(tmp_path, [OPEN], ("Answer:", f"Answer: {words}")).answers[0]["answer"] == "People first"

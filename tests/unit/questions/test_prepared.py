@@ -1,5 +1,6 @@
 """Answers prepared in a file."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -160,3 +161,37 @@ def test_a_synonym_counts_in_capitals_and_small_letters(tmp_path: Path, text: st
     ends = {"ended": True}
     prepared = read_prepared(tmp_path, f"why: '{text}'")
     assert prepared.take("a", WHY | {"means": {"summarise now": ends}}) == {**PREPARED, "answer": ends}
+
+
+ROOM: Question = {"id": "room", "text": "Which room?", "choices": ["The attic", "The cellar"], "other": True}
+
+
+@pytest.mark.row("R5")
+@pytest.mark.finding("FR84")
+@pytest.mark.parametrize("words", ["B", "b)", "'2'", "2", "B. The cellar", "'\u200bB'", "the cellar"])
+def test_a_letter_or_a_number_is_the_choice_of_that_name_as_in_a_form(tmp_path: Path, words: str) -> None:
+    assert read_prepared(tmp_path, f"room: {words}").take("a", ROOM) == {**PREPARED, "answer": "The cellar"}
+    several = read_prepared(tmp_path, f"room: [{words}, in the garden]").take("a", ROOM | {"multiple": True})
+    assert several == {**PREPARED, "answer": ["The cellar", "in the garden"]}
+
+
+@pytest.mark.finding("FR84")
+@pytest.mark.parametrize("words", ["not B", "40", "A bit of both", "B or C"])
+def test_other_words_stay_the_answer(tmp_path: Path, words: str) -> None:
+    assert read_prepared(tmp_path, f"room: {words}").take("a", ROOM) == {**PREPARED, "answer": words}
+    assert read_prepared(tmp_path, "room: B").take("a", WHY | {"id": "room"}) == {**PREPARED, "answer": "B"}
+
+
+@pytest.mark.finding("FR84")
+@pytest.mark.parametrize(
+    ("choices", "words", "message"),
+    [
+        (["The attic", "The cellar"], "D", "`D` is not one of the choices"),
+        (["b)", "The cellar"], "B", "`B` may mean `b)` or `The cellar`"),
+    ],
+)
+def test_a_letter_that_names_no_choice_or_two_is_refused(
+    tmp_path: Path, choices: list[str], words: str, message: str
+) -> None:
+    with pytest.raises(SkillrunError, match=re.escape(message)):
+        read_prepared(tmp_path, f"room: {words}").take("a", ROOM | {"choices": choices})
