@@ -114,3 +114,21 @@ def test_what_the_user_types_is_read_outside_of_the_project(leak: Path, skillrun
     assert skillrun("leak", "x", "--repo", path, "--model", "scripted:default", "--name", "one").code == 0
     assert SECRET in skillrun("render", "--run", "one", "one").out
     assert SECRET in skillrun("render", "leak", "one", "-i", "what=x", "-i", f"repo={path}").out
+
+
+@pytest.mark.finding("FC6")
+@pytest.mark.parametrize("link", ["tests", "tests/leak"])
+@pytest.mark.parametrize("command", [("test",), ("test", "--json"), ("validate",), ("validate", "--format", "github")])
+def test_the_names_in_a_folder_outside_are_not_listed(
+    leak: Path, skillrun: Call, link: str, command: tuple[str, ...]
+) -> None:
+    """The log of a CI job would show the names of a private folder."""
+    outside = leak.parent / "victim"
+    write(outside, {"leak/private.md": SECRET, "private.md": SECRET})
+    (leak / link).parent.mkdir(exist_ok=True)
+    (leak / link).symlink_to(outside)
+    done = skillrun(*command)
+    assert done.code != 0
+    assert "this link leads out of the project" in done.out + done.err
+    assert link in done.out + done.err
+    assert "private" not in done.out + done.err

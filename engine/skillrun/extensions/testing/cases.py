@@ -20,7 +20,7 @@ from skillrun.scoring.patterns import rejection_reason
 from skillrun.syntax import source
 from skillrun.syntax.diagnostics import ParsingStopped, Problems
 from skillrun.syntax.document import parse_document
-from skillrun.syntax.reading import decode_source, read_source
+from skillrun.syntax.reading import decode_source, is_outside, read_source
 from skillrun.syntax.source import MAX_BYTES, Document, Node, Scalar, Sequence, Source, Span, to_plain
 from skillrun.syntax.yaml import parse_yaml
 from skillrun.templates.expressions import Value
@@ -144,11 +144,23 @@ class CaseFile(NamedTuple):
 
 
 def case_files(project: Path) -> Iterator[CaseFile]:
-    """Yield the case files in the subfolders of `tests/`, sorted."""
-    for path in sorted((project / CASES_FOLDER).glob("*/*.md")):
-        label = path.relative_to(project)
-        if is_case_file(label):
-            yield CaseFile(path.parent.name, path.stem, path, label.as_posix())
+    """Yield the case files in the subfolders of `tests/`, sorted.
+
+    A folder that is a link out of the project is not listed. It is yielded in place of its files, without a name; to
+    read it reports the link.
+    """
+    top = project / CASES_FOLDER
+    if is_outside(top, project):
+        yield CaseFile(CASES_FOLDER, "", top, CASES_FOLDER)
+        return
+    for folder in sorted(filter(Path.is_dir, top.glob("*"))):
+        if is_outside(folder, project):
+            yield CaseFile(folder.name, "", folder, folder.relative_to(project).as_posix())
+            continue
+        for path in sorted(folder.glob("*.md")):
+            label = path.relative_to(project)
+            if is_case_file(label):
+                yield CaseFile(folder.name, path.stem, path, label.as_posix())
 
 
 def is_case_file(path: Path) -> bool:

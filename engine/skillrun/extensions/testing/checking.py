@@ -13,7 +13,15 @@ from typing import Any, Final
 
 from skillrun.checker.checker import check_workflow
 from skillrun.checker.program import Program
-from skillrun.extensions.testing.cases import ROUND_PREFIX, Case, CaseFile, CaseReader, case_files, read_named_file
+from skillrun.extensions.testing.cases import (
+    CASES_FOLDER,
+    ROUND_PREFIX,
+    Case,
+    CaseFile,
+    CaseReader,
+    case_files,
+    read_named_file,
+)
 from skillrun.extensions.testing.differences import MAX_PROMPTS_BYTES, RecordedPrompt, load_prompts
 from skillrun.library.library import Library
 from skillrun.library.lookups import Lookups
@@ -176,6 +184,8 @@ def case_problems(
         load_case(file, program, project, problems, text)
         return problems
     document = file.document(problems, project, text)
+    if document is None and file.label == CASES_FOLDER:
+        return problems
     if document is None or not document.frontmatter.entries.keys() & {"expect", "replies"}:
         return Problems()
     message = f"the folder of this case is named `{file.workflow}`, but no workflow has this name"
