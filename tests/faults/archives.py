@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import io
 import os
 import shutil
 import subprocess
@@ -101,7 +102,7 @@ def hold_bundle(archives: Archives, case: str) -> None:
     changed = gzip.compress(changed, 1, mtime=0) if layer == "inner" else changed
     shutil.rmtree(archives.target, ignore_errors=True)
     try:
-        place = unpack_project(sha256_of(changed), changed, archives.target)
+        place = unpack_project(sha256_of(changed), io.BytesIO(changed), archives.target)
     except SkillrunError:
         assert not any(archives.target.iterdir()), f"{case}: files are left"
         return

@@ -27,6 +27,7 @@ from skillrun.types.schemas import quote_value
 
 MAX_OUTPUT: Final = 1_000_000  # bytes of each stream of a command
 MAX_COMMIT: Final = 1_000_000  # bytes of a commit object: its message, and its signatures
+MAX_MEMORY: Final = 700_000_000  # bytes of data in each process of a command: a file of a project, its base and buffers
 READ_TIMEOUT: Final = 120.0  # seconds
 REPLY_TIMEOUT: Final = 20.0  # seconds for the next part of a reply; git waits forever for a pipe in a repository
 CHECK_SECONDS: Final = 0.1  # seconds between checks of a running command
@@ -48,8 +49,14 @@ _SETTINGS: Final = (
     "core.alternateRefsCommand=false",
     "gc.auto=0",
     "maintenance.auto=false",
+    "pack.threads=1",  # each thread could unpack another object
     "protocol.ext.allow=never",
 )
+_LIMITED: Final = ("sh", "-c", f'ulimit -S -d {MAX_MEMORY // 1024} 2> /dev/null; exec "$@"', "sh")
+"""Runs a command and its child processes with limited memory, where the system has such a limit.
+
+A few bytes of a pack can describe an object of any size, and a server can list references without end.
+"""
 _HEADER: Final = re.compile(rb"[0-9a-f]{40,64} ([a-z]+) ([0-9]{1,15})")
 _TREE_LINE: Final = re.compile(rb"tree ([0-9a-f]{40}|[0-9a-f]{64})")
 _TREE_ENTRY: Final = re.compile(rb"([0-7]{5,6}) ([^\0]+)\0")
@@ -135,7 +142,7 @@ class Git:
         """Yield a running command, and kill its process group at the end."""
         settings = [part for setting in _SETTINGS for part in ("-c", setting)]
         process = await asyncio.create_subprocess_exec(
-            self.program, *settings, *arguments,
+            *_LIMITED, self.program, *settings, *arguments,
             stdin=stdin, stdout=output, stderr=messages, cwd=self.folder, env=self.environ, limit=CHUNK,
             start_new_session=True,  # no terminal for prompts, and one process group to kill
         )  # fmt: skip

@@ -76,6 +76,8 @@ def compute_seal(program: Program, state: State, key: bytes) -> str:
 
 def is_sealed(program: Program, state: State, project: Path, key: bytes | None) -> bool:
     """Whether the state has a valid seal by this user's key, and was written in this project."""
+    if "\0" in state.project:  # which no path contains
+        return False
     if replace_surrogates(os.path.realpath(state.project)) != replace_surrogates(os.path.realpath(project)):
         return False  # the workflow's name may mean another workflow here
     return key is not None and hmac.compare_digest(compute_seal(program, state, key).encode(), state.seal.encode())

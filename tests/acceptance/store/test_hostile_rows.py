@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from skillrun.extensions.workers.commands.open_store import open_database
+from skillrun.extensions.workers.postgres import journal
+from skillrun.extensions.workers.postgres.database import Database
+from skillrun.extensions.workers.postgres.queue import PIECE
 from skillrun.repository.paths import PathRefused
 from skillrun.store.artifacts import check_names, normalize_artifact_name
 from skillrun.store.files import sha256_of
@@ -43,6 +47,10 @@ class HostileStore:
         done = self._skillrun("worker", "once", "x")
         assert SECRET not in self._skillrun("logs", "x").out
         return done
+
+    def read_state(self) -> str:
+        ((state,),) = self.database.rows("SELECT content FROM blobs JOIN files USING (sha) WHERE path = 'state.md'")
+        return str(state.decode())
 
     def write_file(self, name: str, text: str) -> None:
         sha, values = sha256_of(text), {"path": name, "content": text.encode()}
@@ -244,3 +252,101 @@ def test_files_with_such_names_are_left_out_of_an_import_with_a_note(skillrun: C
     done = skillrun("store", "import", "y", "--name", "z")
     assert (done.code, done.err) == (0, "left out: .DS_Store\n")
     assert "mine.md" in skillrun("store", "edit", "z").out
+
+
+@pytest.mark.slow
+@pytest.mark.finding("FA1")
+def test_no_statement_returns_a_value_of_any_size(
+    hostile: HostileStore, skillrun: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert hostile.work().code == 0
+    rows, sizes = Database.rows, list[int]()
+
+    def measure_rows(self: Database, *arguments: Any, **options: Any) -> Any:
+        found = rows(self, *arguments, **options)
+        sizes.extend(len(value) for row in found for value in row if isinstance(value, str | bytes))
+        return found
+
+    monkeypatch.setattr(Database, "rows", measure_rows)
+    run = "(SELECT id FROM runs)"
+    archive = f"INSERT INTO blobs (sha, content) VALUES ('{'0' * 64}', decode(repeat('41', 60000000), 'hex'))"
+    for change in (
+        "UPDATE runs SET reason = repeat('x', 60000000), status = 'queued'",
+        "UPDATE runs SET workflow = repeat('x', 60000000), reason = ''",
+        "UPDATE runs SET owner = repeat('x', 60000000), status = 'running', lease_until = now() + interval '1 h'",
+        "UPDATE runs SET status = repeat('x', 100000), owner = '', lease_until = NULL, workflow = 'look'",
+        f"INSERT INTO events (run, line) VALUES ({run}, repeat('x', 60000000))",
+        f"{archive}; UPDATE runs SET bundle = '{'0' * 64}', status = 'queued'",
+        f"UPDATE files SET sha = '{'0' * 64}' WHERE path = 'state.md'",
+        "INSERT INTO workers (name, host, process, most, version) VALUES ('w', 'h', 1, 1, repeat('x', 60000000))",
+        "UPDATE workers SET version = '', queues = ARRAY[repeat('x', 60000000)]",
+    ):
+        hostile.database.script(change)
+        for command in ("runs", "show x", "logs x", "worker list", "worker once x"):
+            assert "bug in skillrun" not in skillrun(*command.split()).err
+    assert max(sizes) <= PIECE
+
+
+@pytest.mark.slow
+@pytest.mark.finding("FA1")
+@pytest.mark.parametrize(
+    "record", ["repeat('x', 60000000), '', '', ''", "'reply', '', '', decode(repeat('41', 60000000), 'hex')"]
+)
+def test_a_record_of_any_size_is_not_read(hostile: HostileStore, skillrun: Call, record: str) -> None:
+    assert hostile.work().code == 0
+    hostile.write_file("state.md", hostile.read_state().replace("status: completed", "status: interrupted"))
+    columns = "run, seq, kind, address, fingerprint, body, chain, epoch"
+    hostile.database.script(f"INSERT INTO records ({columns}) SELECT id, 1000, {record}, '', 1 FROM runs")
+    assert "the journal of `x` is larger than any that a run writes" in skillrun("show", "x").out
+    done = hostile.work()
+    assert (done.code, done.out) == (1, "x: failed: the journal of `x` is larger than any that a run writes\n")
+
+
+@pytest.mark.finding("FA1")
+def test_a_journal_and_a_transcript_are_read_in_batches(
+    hostile: HostileStore, skillrun: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert hostile.work().code == 0
+    whole = skillrun("logs", "x").out
+    shown = skillrun("show", "x").out
+    monkeypatch.setattr(journal, "LONGEST", 400)
+    monkeypatch.setattr(journal, "SIZE", 2)
+    monkeypatch.setattr(journal, "_READ", journal._READ.replace(f"LIMIT {journal.BATCH_ROWS}", "LIMIT 1"))
+    assert skillrun("show", "x").out == shown
+    assert set(skillrun("logs", "x").out.splitlines()) <= set(whole.splitlines())
+
+
+@pytest.mark.finding("FA5", "FA6", "FA7")
+@pytest.mark.parametrize("value", ['"a\\0b"', '"a\\ud800"'])
+@pytest.mark.parametrize("key", ["project", "repo"])
+def test_a_path_that_no_system_has_fails_a_run_with_a_message(
+    hostile: HostileStore, skillrun: Call, key: str, value: str
+) -> None:
+    assert hostile.work().code == 0
+    state = hostile.read_state()
+    text = re.sub(rf"^(\s*{key}:).*", lambda found: f"{found[1]} {value}", state, flags=re.MULTILINE)
+    hostile.write_file("state.md", text)
+    done = hostile.work()
+    assert done.code in (0, 1), done
+    if key == "repo":
+        assert "x: failed: " in done.out
+        assert hostile.database.rows("SELECT status FROM runs") == [("failed",)]
+    for command in ("show x", "runs", "resume x --preview", "resume x"):
+        assert "bug in skillrun" not in skillrun(*command.split()).err
+
+
+@pytest.mark.finding("FA7")
+def test_a_run_that_waits_fails_if_its_journal_is_damaged(
+    project: Path,  # noqa: F811
+    hostile: HostileStore,
+    skillrun: Call,
+) -> None:
+    phase = project / "skills/look/reading.md"
+    phase.write_text(phase.read_text().replace("steps:\n", "steps:\n  - {id: fine, ask: 'Is it fine?'}\n"))
+    assert skillrun("submit", "look", "shelf", "--name", "y", "--repo", "code", *SCRIPTED).code == 0
+    assert skillrun("worker", "once", "y").code == 75
+    hostile.database.rows("UPDATE records SET body = 'x'")
+    hostile.database.rows("UPDATE runs SET status = 'queued'")
+    done = skillrun("worker", "once", "y")
+    assert (done.code, "y: failed: record 1 of the journal of `y` is damaged" in done.out) == (1, True)
+    assert hostile.database.rows("SELECT status FROM runs WHERE name = 'y'") == [("failed",)]

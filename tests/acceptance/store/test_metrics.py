@@ -109,3 +109,33 @@ def test_an_address_without_a_host_is_local(skillrun: Call, store: str) -> None:
         parse_address("everywhere")
     refused = skillrun("worker", "--metrics", "everywhere")
     assert (refused.code, refused.err.splitlines()[0]) == (2, "error: `everywhere` is not a valid address")
+
+
+IDLE_CLIENTS = """
+import socket, threading
+from skillrun.extensions.workers import metrics
+metrics._Quiet.timeout = 1.0
+server = metrics.start_server(metrics.Metrics(1), ("127.0.0.1", 0), 10)
+def ask(text):
+    client = socket.create_connection(server.server_address, 10)
+    client.sendall(text)
+    return client
+idle = [ask(b"GET /healthz HTTP/1.1\\r\\nX: ") for _ in range(metrics.MAX_CONNECTIONS)]
+def is_closed(client):
+    try:
+        return client.recv(10) == b""
+    except ConnectionResetError:
+        return True
+print(is_closed(ask(b"GET /healthz HTTP/1.1\\r\\nX: ")))
+print(threading.active_count() <= metrics.MAX_CONNECTIONS + 2)
+print(all(is_closed(client) for client in idle))
+while not (found := ask(b"GET /healthz HTTP/1.0\\r\\n\\r\\n").recv(100)):
+    pass
+print(found.split()[1])
+"""
+
+
+@pytest.mark.finding("FA3")
+def test_clients_that_send_nothing_take_no_file_descriptor_for_long() -> None:
+    done = run_python("-c", IDLE_CLIENTS, stdout=PIPE, text=True)
+    assert done.stdout.split() == ["True", "True", "True", "b'200'"]

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import signal
+import sys
+from contextlib import suppress
 from pathlib import Path
+from subprocess import PIPE
 
 import pytest
 
 from skillrun.extensions.workers.commands.open_store import open_database
 from tests.acceptance.conftest import Call, Make
-from tests.acceptance.store.test_workers import SCRIPTED, start, status, wait_until  # noqa: F401 (`start` is a fixture)
+from tests.acceptance.store.test_workers import SCRIPTED, TIMEOUT, start, status, wait_until  # noqa: F401 (`start` is a fixture)
+from tests.launcher import start_skillrun
 from tests.unit.extensions.workers.test_fetching import COMMIT, commit_all, git, origin  # noqa: F401 (`origin` is a fixture)
 
 pytestmark = pytest.mark.row("W5")
@@ -131,3 +136,34 @@ def test_a_path_that_cannot_be_sent_is_refused_before_submission(
         assert skillrun("submit", "look", "x", "--name", run, "--repo", repository, *SCRIPTED).code == 0
         assert skillrun("worker", "once", run).out == f"{run}: completed\n"
         assert "code says code" in skillrun("logs", run).out
+
+
+def is_running(process: int) -> bool:
+    """Whether a process exists and is no zombie."""
+    with suppress(OSError):
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    return False
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="it reads /proc")
+@pytest.mark.finding("FA4")
+@pytest.mark.usefixtures("project")
+def test_a_worker_for_one_run_that_is_stopped_ends_git_and_returns_the_run_to_the_queue(
+    skillrun: Call, store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "ssh").write_text(
+        f"#!/bin/sh\necho $$ > {tmp_path}/pid.new; mv {tmp_path}/pid.new {tmp_path}/pid; exec sleep 1000\n"
+    )
+    (tmp_path / "ssh").chmod(0o755)
+    monkeypatch.setenv("GIT_SSH_COMMAND", f"{tmp_path}/ssh")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    repository = f"ssh://git@host/x.git@{COMMIT}"
+    assert skillrun("submit", "look", "x", "--name", "x", "--repo", repository, *SCRIPTED).code == 0
+    with start_skillrun("worker", "once", "x", stdout=PIPE, text=True) as process:
+        ssh = int(wait_until((tmp_path / "pid").exists) and (tmp_path / "pid").read_text())
+        process.send_signal(signal.SIGTERM)
+        assert process.communicate(timeout=TIMEOUT)[0] == "x: interrupted\n"
+    wait_until(lambda: not is_running(ssh))
+    assert list((tmp_path / "cache/skillrun/projects/repositories").iterdir()) == []
+    assert status(store, "x") == "queued"

@@ -129,7 +129,7 @@ def test_the_newest_runs_of_a_status_are_found_by_an_index(skillrun: Call, store
         "FROM generate_series(1, 20000) AS n"
     )
     database.rows("ANALYZE runs")
-    values = {"status": "failed", "among": ["failed"], "most": 5}
+    values = {"status": "failed", "among": ["failed"], "most": 5, "largest": 1000}
     assert "runs_by_status" in str(database.rows("EXPLAIN " + _OVERVIEW, values))
     assert len(skillrun("runs", "--status", "failed", "--limit", "5", "--json").json) == 5
     assert len(skillrun("runs", "--json").json) == 100

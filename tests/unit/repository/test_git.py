@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import subprocess
+import sys
 import zlib
 from pathlib import Path
 
 import pytest
 
 from skillrun.extensions.testing.compare import _extract_revision
-from skillrun.repository.git import MAX_OUTPUT, CommitRefused, CommitWriter, Git, GitFailed
+from skillrun.repository.git import MAX_MEMORY, MAX_OUTPUT, CommitRefused, CommitWriter, Git, GitFailed
 from skillrun.repository.paths import is_reserved_by_git
 from skillrun.syntax.diagnostics import UsageError
 
@@ -157,3 +158,17 @@ def test_a_pipe_in_a_repository_ends_the_reading(
     os.mkfifo(pipe)
     with pytest.raises(UsageError, match=r"takes too long|cannot be read"):
         _extract_revision("HEAD", repository / "project", tmp_path / "copy")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not limit this memory")
+@pytest.mark.finding("FA2")
+def test_a_command_and_its_child_processes_get_a_limited_amount_of_memory(repository: Path) -> None:
+    """A few bytes of a pack can describe an object of any size, and a server can list references without end."""
+    found = Git.find(repository)
+    assert found is not None
+
+    def allocate(size: int) -> bool:
+        alias = f"alias.allocate=!{sys.executable} -c 'bytearray({size})'"
+        return asyncio.run(found.run("-c", alias, "allocate")).code == 0
+
+    assert (allocate(300_000_000), allocate(MAX_MEMORY)) == (True, False)

@@ -6,6 +6,7 @@ Leaves out files that git ignores, files that hold secrets, and files that runs 
 from __future__ import annotations
 
 import gzip
+import hashlib
 import io
 import os
 import shutil
@@ -18,7 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from errno import ENAMETOOLONG
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 from skillrun.repository.confined_folder import LONGEST, ConfinedFolder
 from skillrun.repository.paths import PathRefused, fold_name, is_reserved_by_git
@@ -105,8 +106,10 @@ def list_files(readable: ReadableFolder, folder: Path, hint: str) -> list[str]:
     return names
 
 
-def unpack_project(sha: str, content: bytes, folder: Path) -> Path:
+def unpack_project(sha: str, content: BinaryIO, folder: Path) -> Path:
     """Return the folder `folder/<sha>` with the unpacked project. Unpack only if the folder does not exist.
+
+    `content` is the archive, which is read from its start.
 
     A failure leaves no partly unpacked project. Raises InvalidRun if the archive does not match its hash or is invalid,
     and SkillrunError if this machine cannot write it.
@@ -114,9 +117,14 @@ def unpack_project(sha: str, content: bytes, folder: Path) -> Path:
     place = folder / sha
     if place.is_dir():
         return place
-    if sha256_of(content) != sha:
+    digest = hashlib.sha256()
+    content.seek(0)
+    while piece := content.read(CHUNK):
+        digest.update(piece)
+    if digest.hexdigest() != sha:
         raise InvalidRun(f"the archive {sha[:12]} of the run does not match its hash", "submit the run again")
     try:
+        content.seek(0)
         with fill_folder(place) as made:
             _extract(content, made)
     except (tarfile.TarError, zlib.error, gzip.BadGzipFile, EOFError, ValueError, *_INVALID_NAMES) as error:
@@ -156,14 +164,14 @@ _INVALID_NAMES: Final = (FileExistsError, NotADirectoryError, IsADirectoryError)
 """The errors for two files with the same name, and for a file and a folder with the same name."""
 
 
-def _extract(content: bytes, folder: Path) -> None:
+def _extract(content: BinaryIO, folder: Path) -> None:
     """Write the files of an untrusted archive.
 
     Reads the blocks itself: `tarfile` reads headers of any size, and searches them for quadratic time. Raises
     ValueError, EOFError, OSError, tarfile.TarError and zlib.error for what `pack_project` never writes.
     """
     remaining_bytes, remaining_files, long_name = MAX_PROJECT_BYTES, MAX_FILES, ""
-    with gzip.GzipFile(fileobj=io.BytesIO(content)) as stream:
+    with gzip.GzipFile(fileobj=content) as stream:
         while (header := _read_block(stream, BLOCK)) != bytes(BLOCK):
             entry = tarfile.TarInfo.frombuf(header, "utf-8", "surrogateescape")
             if entry.type == tarfile.XHDTYPE and 0 < entry.size <= MAX_HEADER and not long_name:

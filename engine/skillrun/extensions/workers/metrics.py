@@ -6,6 +6,8 @@ The server starts only if an address is given, and listens only at this address.
 
 from __future__ import annotations
 
+import socket
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -24,6 +26,8 @@ from skillrun.version import __version__
 
 LOOPBACK: Final = "127.0.0.1"
 ADDRESS_HINT: Final = "use HOST:PORT, for example 127.0.0.1:9464; 0.0.0.0:9464 accepts connections from other machines"
+REQUEST_TIMEOUT: Final = 5  # seconds without data until a connection is closed
+MAX_CONNECTIONS: Final = 50  # more are closed at once, because runs need file descriptors too
 STATEMENTS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)  # buckets, in seconds
 
 
@@ -93,6 +97,8 @@ class _CountingListener(AttemptListener):
 
 
 class _Quiet(WSGIRequestHandler):
+    timeout = REQUEST_TIMEOUT
+
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 (the name in the base class)
         """Do not log requests."""
 
@@ -104,7 +110,7 @@ def start_server(metrics: Metrics, address: tuple[str, int], patience: float) ->
     the address cannot be used.
     """
     host, port = address
-    kind = _IPv6Server if ":" in host else ThreadingWSGIServer
+    kind = _IPv6Server if ":" in host else _Server
     try:
         server = make_server(host, port, _make_app(metrics, patience), kind, handler_class=_Quiet)
     except OSError as error:
@@ -113,9 +119,33 @@ def start_server(metrics: Metrics, address: tuple[str, int], patience: float) ->
     return server
 
 
-class _IPv6Server(ThreadingWSGIServer):
-    import socket
+class _Server(ThreadingWSGIServer):
+    """A server with a limited number of connections, which nobody can keep open without sending data."""
 
+    request_queue_size = MAX_CONNECTIONS
+
+    def __init__(self, *arguments: Any) -> None:
+        self._free = threading.BoundedSemaphore(MAX_CONNECTIONS)
+        super().__init__(*arguments)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if self._free.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._free.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        if not isinstance(sys.exception(), OSError):  # a connection that the client closed
+            super().handle_error(request, client_address)
+
+
+class _IPv6Server(_Server):
     address_family = socket.AF_INET6
 
 

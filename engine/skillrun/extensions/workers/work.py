@@ -164,7 +164,9 @@ class WorkerHost:
                 submitted.check_bundle()
                 project = self.folder / submitted.bundle
                 if not project.is_dir():
-                    project = unpack_project(submitted.bundle, self.queue.content(submitted.bundle), self.folder)
+                    with tempfile.TemporaryFile() as archive:
+                        self.queue.copy_archive(submitted.bundle, archive)
+                        project = unpack_project(submitted.bundle, archive, self.folder)
                 workflow = self.load(project, submitted.workflow)
                 while len(self.loaded_workflows) >= MAX_LOADED_WORKFLOWS:
                     del self.loaded_workflows[next(iter(self.loaded_workflows))]
@@ -188,6 +190,22 @@ async def process_run(
         return await _process_run(host, require_slug(name), drain, metrics, queues)
     except (InvalidRun, JournalDamaged) as error:
         return Outcome("failed", error.message) if host.queue.fail(name, error.message) else None
+
+
+async def process_run_or_drain(
+    host: WorkerHost,
+    name: str,
+    drain: Drain,
+    metrics: Metrics | None = None,
+    queues: Sequence[str] | None = None,
+) -> Outcome | None:
+    """Process the run until it ends or `drain` is started. The outcome is then `interrupted`."""
+    task = asyncio.ensure_future(process_run(host, name, drain, metrics, queues))
+    drain.attach(task)
+    try:
+        return await task
+    except asyncio.CancelledError:
+        return Outcome("interrupted")
 
 
 async def _process_run(

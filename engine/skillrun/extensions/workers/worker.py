@@ -23,7 +23,7 @@ from skillrun.extensions.workers.postgres.database import StoreUnavailable
 from skillrun.extensions.workers.postgres.lease import RunUnavailable
 from skillrun.extensions.workers.postgres.queue import DEFAULT_QUEUE, ORPHAN_PRIORITY, DueRun, RunQueue
 from skillrun.extensions.workers.postgres.roster import Roster, WorkerHeartbeat
-from skillrun.extensions.workers.work import Drain, WorkerHost, process_run
+from skillrun.extensions.workers.work import Drain, WorkerHost, process_run_or_drain
 from skillrun.store.outcome import Outcome
 from skillrun.syntax.diagnostics import SkillrunError
 from skillrun.version import __version__
@@ -134,15 +134,7 @@ class Worker:
     def _execute_run(self, name: str, drain: Drain) -> Outcome | None:
         metrics = self.metrics
 
-        async def work() -> Outcome | None:
-            task = asyncio.ensure_future(process_run(self.host, name, drain, metrics, self.queues))
-            drain.attach(task)
-            return await task
-
-        try:
-            outcome = asyncio.run(work())
-        except asyncio.CancelledError:
-            outcome = Outcome("interrupted")
+        outcome = asyncio.run(process_run_or_drain(self.host, name, drain, metrics, self.queues))
         if outcome is not None and metrics is not None:
             metrics.count_outcome(self._final_status(name, outcome))
         return outcome

@@ -44,7 +44,7 @@ def test_equal_projects_give_equal_bundles_and_files_are_unpacked_unchanged(proj
     packed = pack_project(project, SECRETS)
     os.utime(project / "src/main.py", (1, 1))
     assert pack_project(project, SECRETS).content == packed.content
-    unpacked = unpack_project(packed.sha, packed.content, tmp_path / "there")
+    unpacked = unpack_project(packed.sha, io.BytesIO(packed.content), tmp_path / "there")
     assert (unpacked / "Ü mlaut/ñ.md").read_text() == "Ü mlaut/ñ.md"
     assert (unpacked / "run.sh").stat().st_mode & 0o7777 == 0o755
     assert (unpacked / "-dash.md").stat().st_mode & 0o111 == 0
@@ -146,7 +146,7 @@ def test_a_forged_archive_writes_nothing_outside(tmp_path: Path, name: str) -> N
         archive.addfile(entry, io.BytesIO(b"x"))
     content = buffer.getvalue()
     with pytest.raises(SkillrunError):
-        unpack_project(sha256_of(content), content, tmp_path / "there")
+        unpack_project(sha256_of(content), io.BytesIO(content), tmp_path / "there")
     assert [path.name for path in tmp_path.rglob("*")] == ["there"]
 
 
@@ -159,9 +159,9 @@ def test_an_archive_with_a_special_file_is_refused(tmp_path: Path, kind: bytes) 
         archive.addfile(entry)
     content = buffer.getvalue()
     with pytest.raises(SkillrunError):
-        unpack_project(sha256_of(content), content, tmp_path / "there")
+        unpack_project(sha256_of(content), io.BytesIO(content), tmp_path / "there")
     with pytest.raises(SkillrunError, match="does not match its hash"):
-        unpack_project("0" * 64, content, tmp_path / "there")
+        unpack_project("0" * 64, io.BytesIO(content), tmp_path / "there")
 
 
 def _archive(*entries: tuple[str, bytes, bytes], end: bool = True) -> bytes:
@@ -202,7 +202,7 @@ def test_little_of_an_archive_beyond_the_limits_is_unpacked(
     monkeypatch.setattr(gzip.GzipFile, "read", count_bytes)
     monkeypatch.setattr(bundle, "MAX_PROJECT_BYTES", 1_000_000)
     with pytest.raises(InvalidRun):
-        unpack_project(sha256_of(content), content, tmp_path / "there")
+        unpack_project(sha256_of(content), io.BytesIO(content), tmp_path / "there")
     assert sum(sizes) < 2_000_000
     assert [*(tmp_path / "there").iterdir()] == []
 
@@ -231,7 +231,7 @@ def test_little_of_an_archive_beyond_the_limits_is_unpacked(
 )
 def test_an_archive_that_no_project_gives_is_refused(tmp_path: Path, content: bytes) -> None:
     with pytest.raises(InvalidRun):
-        unpack_project(sha256_of(content), content, tmp_path / "there")
+        unpack_project(sha256_of(content), io.BytesIO(content), tmp_path / "there")
     assert [*(tmp_path / "there").iterdir()] == []
 
 
@@ -242,7 +242,7 @@ def test_a_full_disk_is_not_a_mistake_of_the_run(tmp_path: Path, monkeypatch: py
     content = _archive(("a", REGULAR, b"x"))
     monkeypatch.setattr(Path, "chmod", fail)
     with pytest.raises(SkillrunError, match="cannot be written: No space left on device") as raised:
-        unpack_project(sha256_of(content), content, tmp_path / "there")
+        unpack_project(sha256_of(content), io.BytesIO(content), tmp_path / "there")
     assert not isinstance(raised.value, InvalidRun)
 
 
@@ -252,5 +252,5 @@ def test_long_and_strange_names_are_unpacked_unchanged(project: Path, tmp_path: 
         (project / name).parent.mkdir(parents=True, exist_ok=True)
         (project / name).write_text("x")
     packed = pack_project(project, SECRETS)
-    unpacked = unpack_project(packed.sha, packed.content, tmp_path / "there")
+    unpacked = unpack_project(packed.sha, io.BytesIO(packed.content), tmp_path / "there")
     assert [name for name in names if (unpacked / name).read_text() != "x"] == []

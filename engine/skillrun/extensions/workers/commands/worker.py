@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from skillrun.extensions.workers.metrics import Metrics
     from skillrun.extensions.workers.postgres.roster import RunCounts, WorkerStatus
     from skillrun.extensions.workers.work import WorkerHost
+    from skillrun.store.outcome import Outcome
 
 FILE_URLS: Final = click.option(
     "--file-urls", is_flag=True, help="Allow repositories with file:// URLs on this machine."
@@ -79,7 +80,6 @@ def worker(
         return 0
     from skillrun.extensions.workers.postgres.queue import DEFAULT_QUEUE
     from skillrun.extensions.workers.worker import Worker
-    from skillrun.runtime.session import ending_signals
 
     out, store = Output(), open_store(options.require_store_url(), lease)
     counts = _serve_metrics(metrics, store, most, out) if metrics else None
@@ -89,10 +89,7 @@ def worker(
 
     async def run_until_signal() -> None:
         stopping = asyncio.Event()
-        loop = asyncio.get_running_loop()
-        for number in ending_signals():
-            with suppress(NotImplementedError, RuntimeError):
-                loop.add_signal_handler(number, stopping.set)
+        _on_ending_signal(stopping.set)
         what = f"up to {count_noun(most, 'run')} at a time from {', '.join(queues)}"
         out.line(f"worker {instance.name}: {what}, on {store.runs.location}")
         await instance.run(stopping)
@@ -100,6 +97,16 @@ def worker(
 
     asyncio.run(run_until_signal())
     return 0
+
+
+def _on_ending_signal(work: Callable[[], None]) -> None:
+    """Call `work` in the running event loop when a signal asks this process to end."""
+    from skillrun.runtime.session import ending_signals
+
+    loop = asyncio.get_running_loop()
+    for number in ending_signals():
+        with suppress(NotImplementedError, RuntimeError):
+            loop.add_signal_handler(number, work)
 
 
 def _serve_metrics(address: str, store: OpenStore, most: int, out: Output) -> Metrics:
@@ -124,10 +131,16 @@ def _serve_metrics(address: str, store: OpenStore, most: int, out: Output) -> Me
 @FILE_URLS
 @options.store
 def once(run: str, file_urls: bool) -> int:
-    from skillrun.extensions.workers.work import process_run
+    from skillrun.extensions.workers.work import Drain, process_run_or_drain
 
     out, store = Output(), open_store(options.require_store_url())
-    outcome = asyncio.run(process_run(build_worker_host(store, out.line, file_urls=file_urls), run))
+    place, drain = build_worker_host(store, out.line, file_urls=file_urls), Drain()
+
+    async def run_until_signal() -> Outcome | None:
+        _on_ending_signal(drain.start)
+        return await process_run_or_drain(place, run, drain)
+
+    outcome = asyncio.run(run_until_signal())
     if outcome is None:
         out.line(f"{run}: nothing to do")
         return 0

@@ -19,6 +19,11 @@ from skillrun.store.memory import MemoryJournal
 from skillrun.store.rows import chain_hash
 from skillrun.syntax.diagnostics import SkillrunError
 
+MAX_JOURNAL_BYTES: Final = 500_000_000  # of all records of a run, which are kept in memory
+ROW_BYTES: Final = 1000  # of memory for each record, besides its content
+BATCH_ROWS: Final = 10_000  # records per read
+BATCH_BYTES: Final = 50_000_000  # per read
+
 _COMMIT: Final = """
     WITH held AS (
         UPDATE runs SET records = records + %(count)s, chain = %(head)s,
@@ -43,7 +48,20 @@ _CAME_THROUGH: Final = """
     SELECT runs.edits FROM records JOIN runs ON runs.id = records.run
     WHERE records.run = %(run)s AND seq = %(last)s AND records.epoch = %(epoch)s AND records.chain = %(head)s
 """
-_READ: Final = "SELECT seq, kind, address, fingerprint, body, chain FROM records WHERE run = %(run)s ORDER BY seq"
+_SIZE: Final = "octet_length(kind) + octet_length(address) + octet_length(fingerprint) + octet_length(body)"
+_ACKNOWLEDGED: Final = f"""
+    SELECT runs.records, runs.chain,
+           (SELECT coalesce(sum({_SIZE} + {ROW_BYTES}), 0)::bigint FROM records WHERE run = %(run)s),
+           (SELECT coalesce(max({_SIZE}), 0) FROM records WHERE run = %(run)s)
+    FROM runs WHERE id = %(run)s
+"""
+_READ: Final = f"""
+    SELECT seq, kind, address, fingerprint, body, chain FROM (
+        SELECT *, sum({_SIZE}) OVER (ORDER BY seq) AS size FROM (
+            SELECT * FROM records WHERE run = %(run)s AND seq > %(after)s ORDER BY seq LIMIT {BATCH_ROWS}
+        ) AS next
+    ) AS sized WHERE size <= {BATCH_BYTES} ORDER BY seq
+"""
 
 
 class PostgresJournal(MemoryJournal):
@@ -77,12 +95,16 @@ class PostgresJournal(MemoryJournal):
 
 
 def read_rows(row: RunRow) -> tuple[list[JournalRow], Index]:
-    """Return all records of a run and their index. Raises JournalDamaged if the chain is broken."""
-    acknowledged = row.rows("SELECT records, chain FROM runs WHERE id = %(run)s")
+    """Return all records of a run and their index. Raises JournalDamaged for a broken chain and a too large journal."""
+    acknowledged = row.rows(_ACKNOWLEDGED)
     if not acknowledged:
         raise SkillrunError(f"the run `{row.name}` no longer exists", "`skillrun runs` lists the runs")
-    count, head = acknowledged[0]
-    rows = [JournalRow(*each) for each in row.rows(_READ)]
+    count, head, size, largest = acknowledged[0]
+    if size > MAX_JOURNAL_BYTES or largest > BATCH_BYTES:
+        raise JournalDamaged(f"the journal of `{row.name}` is larger than any that a run writes", RESTORE_HINT)
+    rows: list[JournalRow] = []
+    while found := row.rows(_READ, after=rows[-1].seq if rows else 0):
+        rows += (JournalRow(*each) for each in found)
     index = Index()
     index.packs = True
     for each in rows:
@@ -99,6 +121,7 @@ def read_rows(row: RunRow) -> tuple[list[JournalRow], Index]:
 
 POLL: Final = 0.5  # seconds between reads of a growing transcript
 SIZE: Final = 1000  # events per read
+LONGEST: Final = 16_000_000  # bytes of the events of a read; a longer line contains no valid event
 
 _KEEP: Final = """
     WITH quick AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true))
@@ -107,7 +130,12 @@ _KEEP: Final = """
     WHERE runs.id = %(run)s AND runs.epoch = %(epoch)s ORDER BY new.at
 """
 _READ_EVENTS: Final = """
-    SELECT number, line FROM events WHERE run = %(run)s AND number > %(after)s ORDER BY number LIMIT %(most)s
+    SELECT number, line FROM (
+        SELECT number, line, sum(octet_length(line)) OVER (ORDER BY number) AS size FROM (
+            SELECT number, CASE WHEN octet_length(line) <= %(longest)s THEN line ELSE '' END AS line
+            FROM events WHERE run = %(run)s AND number > %(after)s ORDER BY number LIMIT %(most)s
+        ) AS next
+    ) AS sized WHERE size <= %(longest)s ORDER BY number
 """
 
 
@@ -142,7 +170,7 @@ def read_lines(row: RunRow, is_held: Callable[[], bool], *, follow: bool = False
     after = 0
     while True:
         is_followed = follow and is_held()
-        while found := row.database.rows(_READ_EVENTS, row.values(after=after, most=SIZE)):
+        while found := row.database.rows(_READ_EVENTS, row.values(after=after, most=SIZE, longest=LONGEST)):
             after = found[-1][0]
             yield from (line for _, line in found)
         if not is_followed:

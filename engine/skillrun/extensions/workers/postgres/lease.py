@@ -89,7 +89,7 @@ class RunRow:
 
 RENEWALS_PER_LEASE: Final = 3
 
-_HOLDER: Final = "SELECT status, owner FROM runs WHERE id = %(run)s"
+_HOLDER: Final = "SELECT left(status, 50), left(owner, 200) FROM runs WHERE id = %(run)s"
 _CLAIM: Final = """
     UPDATE runs SET status = 'running', epoch = epoch + 1, owner = %(owner)s, takes = takes + 1, again = false,
            fruitful_at = CASE WHEN takes = 0 THEN now() ELSE fruitful_at END,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Final, Self
+from typing import Annotated, Any, BinaryIO, Final, Self
 
 from psycopg.types.json import Jsonb
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from skillrun.extensions.workers.bundle import MAX_BUNDLE_BYTES, InvalidRun
 from skillrun.extensions.workers.postgres.database import Database
 from skillrun.library.settings import LIMIT_NAMES
-from skillrun.syntax.diagnostics import UsageError
+from skillrun.syntax.diagnostics import UsageError, sanitize
 from skillrun.syntax.source import MAX_BYTES
 from skillrun.types.schemas import quote_value
 from skillrun.types.slugs import is_slug
@@ -61,7 +61,7 @@ _GIVE_UP: Final = f"""{_END}
     takes >= %(takes)s AND (status = 'queued' OR lease_until < now())
     AND fruitful_at < now() - make_interval(secs => %(fruitless)s) RETURNING id
 """
-_FAIL: Final = _END + "(status = 'queued' OR (status = 'running' AND lease_until < now())) RETURNING id"
+_FAIL: Final = _END + "(status IN ('queued', 'waiting') OR (status = 'running' AND lease_until < now())) RETURNING id"
 _DUE: Final = """
     SELECT due.* FROM unnest(%(queues)s::text[]) AS served (queue), LATERAL (
         (SELECT name, runs.queue, %(begun)s FROM runs
@@ -75,13 +75,15 @@ _DUE: Final = """
     ) AS due
 """
 _WANTED: Final = """
-    SELECT coalesce(workflow, ''), coalesce(bundle, ''),
+    SELECT coalesce(left(workflow, 200), ''), coalesce(bundle, ''),
            CASE WHEN octet_length(request::text) <= %(most)s THEN request::text ELSE '' END,
-           coalesce(takes, 0), coalesce(status, ''), coalesce(queue, ''),
+           coalesce(takes, 0), coalesce(left(status, 50), ''), coalesce(left(queue, 200), ''),
            coalesce(status <> 'queued' OR not_before <= now(), true)
     FROM runs WHERE name = %(name)s AND request IS NOT NULL
 """
-_BUNDLE: Final = "SELECT content FROM blobs WHERE sha = %(sha)s AND octet_length(content) <= %(most)s"
+_BUNDLE_SIZE: Final = "SELECT octet_length(content) FROM blobs WHERE sha = %(sha)s"
+_BUNDLE: Final = "SELECT substring(content FROM %(start)s FOR %(size)s) FROM blobs WHERE sha = %(sha)s"
+PIECE: Final = 16_000_000  # bytes of an archive per statement
 _SHA: Final = re.compile(r"[0-9a-f]{64}")  # of an archive, and the name of its folder on a worker
 
 
@@ -164,13 +166,16 @@ class RunQueue:
         return bool(self._database.rows(_GIVE_UP, {"name": name, "status": "failed", "reason": reason, **limits}))
 
     def fail(self, name: str, reason: str) -> bool:
-        """Mark a run without a holder as failed, because no worker can execute it. Return whether it was marked."""
-        return bool(self._database.rows(_FAIL, {"name": name, "status": "failed", "reason": reason}))
+        """Mark a run without a holder as failed, because no worker can execute it. Return whether it was marked.
+
+        A run that waits for an answer is marked too: no worker could use the answer.
+        """
+        return bool(self._database.rows(_FAIL, {"name": name, "status": "failed", "reason": sanitize(reason)}))
 
     def set_reason(self, name: str, reason: str) -> None:
         """Record why a worker declined a run. The reason is kept until a worker starts the run."""
         statement = "UPDATE runs SET reason = %(reason)s WHERE name = %(name)s AND status = 'queued'"
-        self._database.rows(statement, {"name": name, "reason": reason})
+        self._database.rows(statement, {"name": name, "reason": sanitize(reason)})
 
     def due_runs(
         self, most: int, exclude: Sequence[str] = (), queues: Sequence[str] = (DEFAULT_QUEUE,)
@@ -194,12 +199,14 @@ class RunQueue:
         found = self._database.retry(lambda: self._database.rows(_WANTED, values), RETRY_SECONDS)
         return SubmittedRun(*found[0]) if found else None
 
-    def content(self, sha: str) -> bytes:
-        """Return the archive of a project by its hash. Raises InvalidRun if it is missing or too large."""
-        found = self._database.rows(_BUNDLE, {"sha": sha, "most": MAX_BUNDLE_BYTES})
-        if not found:
+    def copy_archive(self, sha: str, target: BinaryIO) -> None:
+        """Write the archive of a project to `target`, in pieces. Raises InvalidRun if it is missing or too large."""
+        sizes = self._database.rows(_BUNDLE_SIZE, {"sha": sha})
+        if not sizes or sizes[0][0] > MAX_BUNDLE_BYTES:
             raise InvalidRun("the store lacks the archive of the run's project, or it is too large", RESUBMIT_HINT)
-        return bytes(found[0][0])
+        for start in range(1, sizes[0][0] + 1, PIECE):
+            pieces = self._database.rows(_BUNDLE, {"sha": sha, "start": start, "size": PIECE})
+            target.writelines(piece for (piece,) in pieces)
 
 
 RESUBMIT_HINT: Final = "submit the run again"

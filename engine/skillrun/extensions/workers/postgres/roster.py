@@ -24,7 +24,8 @@ _BEAT: Final = """
 """
 _LEAVE: Final = "DELETE FROM workers WHERE name = %(name)s OR seen_at < now() - make_interval(days => %(forgotten)s)"
 _LISTED: Final = """
-    SELECT workers.name, version, most, queues, started_at, seen_at, draining,
+    SELECT workers.name, left(version, 50), most,
+           array(SELECT left(queue, 200) FROM unnest(queues) AS queue LIMIT 100), started_at, seen_at, draining,
            extract(epoch FROM now() - seen_at)::double precision, workers.lease,
            array(SELECT runs.name FROM runs WHERE runs.status = 'running'
                  AND runs.owner = 'process ' || workers.process || ' on ' || workers.host ORDER BY runs.id)
@@ -40,13 +41,15 @@ _COUNTED: Final = """
             WHERE status = 'queued' AND not_before <= now())
 """
 _UNSERVED: Final = """
-    SELECT runs.queue, count(*) FROM runs WHERE (runs.status = 'queued' OR (runs.status = 'running'
+    SELECT left(runs.queue, 200), count(*) FROM runs WHERE (runs.status = 'queued' OR (runs.status = 'running'
         AND runs.request IS NOT NULL AND runs.lease_until < now()))
     AND NOT EXISTS (SELECT FROM workers WHERE runs.queue = ANY (workers.queues) AND NOT draining
         AND seen_at >= now() - make_interval(secs => workers.lease))
-    GROUP BY runs.queue ORDER BY runs.queue
+    GROUP BY 1 ORDER BY 1
 """
-_LEFT: Final = "SELECT name, reason FROM runs WHERE status = 'queued' AND reason <> '' ORDER BY id LIMIT %(most)s"
+_LEFT: Final = (
+    "SELECT name, left(reason, 1000) FROM runs WHERE status = 'queued' AND reason <> '' ORDER BY id LIMIT %(most)s"
+)
 
 
 @dataclass(frozen=True)

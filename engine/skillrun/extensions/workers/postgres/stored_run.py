@@ -22,11 +22,17 @@ from skillrun.store.memory import MemoryJournal
 from skillrun.store.state import STATE, State, parse_state
 from skillrun.store.stored_run import RunListing, RunNotStarted, StoredRun, slug_from_request
 from skillrun.syntax.diagnostics import SkillrunError, UsageError, did_you_mean
+from skillrun.syntax.source import MAX_BYTES
 
-_UNBEGUN: Final = "SELECT status, queue, reason, owner FROM runs WHERE name = %(name)s AND request IS NOT NULL"
+_UNBEGUN: Final = """
+    SELECT left(status, 50), left(queue, 200), left(reason, 1000), left(owner, 200) FROM runs
+    WHERE name = %(name)s AND request IS NOT NULL
+"""
 _OVERVIEW: Final = """
-    SELECT runs.name, CASE WHEN runs.status = 'running' AND lease_until < now() THEN 'interrupted' ELSE runs.status END,
-           runs.workflow, runs.created_at, blobs.content
+    SELECT runs.name,
+           CASE WHEN runs.status = 'running' AND lease_until < now() THEN 'interrupted' ELSE left(runs.status, 50) END,
+           left(runs.workflow, 200), runs.created_at,
+           CASE WHEN octet_length(blobs.content) > %(largest)s THEN '' ELSE blobs.content END AS content
     FROM (
         SELECT * FROM runs WHERE status <> 'new' AND (%(status)s = '' OR status = ANY(%(among)s))
         AND CASE %(status)s
@@ -40,7 +46,7 @@ _OVERVIEW: Final = """
     ORDER BY runs.id DESC
 """
 _STATUS: Final = """
-    SELECT status, coalesce(status = 'running' AND lease_until >= now(), false) FROM runs WHERE id = %(run)s
+    SELECT left(status, 50), coalesce(status = 'running' AND lease_until >= now(), false) FROM runs WHERE id = %(run)s
 """
 _FORGET: Final = """
     DELETE FROM runs WHERE id = %(run)s AND request IS NULL AND records = 0
@@ -196,7 +202,7 @@ class PostgresStore:
     def overview(self, status: str = "", most: int = 0) -> list[RunListing]:
         """Return the newest runs, including those that no worker has started yet. Uses a single statement."""
         among = ["running", "interrupted"] if status == "interrupted" else [status]
-        values = {"status": status, "among": among, "most": most or None}
+        values = {"status": status, "among": among, "most": most or None, "largest": MAX_BYTES}
         return [_run_listing(*row) for row in self._database.rows(_OVERVIEW, values, optional=("content",))]
 
     def reserve_name(self, request: str, *, shared: bool = False) -> str:  # noqa: ARG002 (no owners)
