@@ -509,3 +509,11 @@ def test_a_phase_fails_before_it_writes_a_file_that_no_process_can_read(
     for path in (folder / "skills" / "gate").iterdir():
         path.write_text(path.read_text(encoding="utf-8").replace("{{ made.text }}", shorter), encoding="utf-8")
     assert skillrun("resume", "run", "--script", "script.yaml").code == 0
+
+
+@pytest.mark.finding("FB6")
+def test_inputs_that_no_process_could_read_again_are_refused(library: Call, skillrun: Call) -> None:
+    folder = library(GATE)
+    done = skillrun("gate", "\xad" * 200_000, *SCRIPTED)
+    assert (done.code, list((folder / "runs").glob("*"))) == (2, []), done.out + done.err
+    assert "bytes in `state.md`, and at most 900,000 are allowed" in done.err

@@ -11,6 +11,7 @@ from typing import Any
 from skillrun.checker.program import Program
 from skillrun.definitions.definitions import Workflow
 from skillrun.library.lookups import check_input_names
+from skillrun.store.frontmatter import MAX_DATA, to_frontmatter
 from skillrun.syntax.diagnostics import UsageError, sanitize
 from skillrun.syntax.reading import is_outside
 from skillrun.types.fields import Field, resolve_inputs
@@ -49,6 +50,8 @@ def validate_inputs(
     for name, value in values.items():  # an argument that is not valid UTF-8 contains lone surrogates
         if re.search(r"[\ud800-\udfff]", json.dumps(value, ensure_ascii=False)):
             errors.append(f"`{name}` is not UTF-8")
+    if (size := len(to_frontmatter(values).encode())) > MAX_DATA:
+        errors.append(f"the inputs have {size:,} bytes in `state.md`, and at most {MAX_DATA:,} are allowed")
     errors += check_input_names(program.library, program.workflow, values)
     if errors:
         raise UsageError("; ".join(errors), f"`skillrun {program.workflow.name} --help` shows the inputs")

@@ -23,12 +23,11 @@ from skillrun.runtime.prompts.shared_prefix import material_blocks
 from skillrun.runtime.prompts.step_records import merge_step_records
 from skillrun.runtime.run import PhaseRun, Run
 from skillrun.runtime.scope import new_frame
-from skillrun.store.frontmatter import plain_data, to_frontmatter
+from skillrun.store.frontmatter import MAX_DATA, plain_data, to_frontmatter
 from skillrun.store.outcome import NextStep
 from skillrun.store.summaries import WAITING_STATUS, Summary
 from skillrun.structured_output.trailing_record import select_fields
 from skillrun.syntax.diagnostics import SkillrunError
-from skillrun.syntax.source import MAX_BYTES
 from skillrun.templates.expressions import RenderError
 from skillrun.templates.values import Absent
 from skillrun.types.schemas import Shape, quote_value
@@ -37,8 +36,6 @@ FINAL: Final = ("completed", "skipped", "failed")
 TIER: Final = "fast"
 TEMPLATE: Final = "system/summarise"
 MOST_NAMED: Final = 40  # artifacts that a summary names
-MAX_FILE: Final = MAX_BYTES - 100_000
-"""The most bytes of data in a summary, and of inputs and variables in `state.md`. The rest is for other fields."""
 
 
 def evaluate_outputs(phase: PhaseRun, names: Mapping[str, Any]) -> dict[str, Any]:
@@ -108,8 +105,8 @@ async def build_summary(
 def _check_size(phase: PhaseRun, what: str, data: Mapping[str, Any]) -> None:
     """Raise StepFailed if a file with the data would be too large for a later process to read."""
     size = len(to_frontmatter(data).encode())
-    if size > MAX_FILE:
-        reason = f"the {what} would have {size:,} bytes, and at most {MAX_FILE:,} are allowed"
+    if size > MAX_DATA:
+        reason = f"the {what} would have {size:,} bytes, and at most {MAX_DATA:,} are allowed"
         hint = "keep long texts in artifacts, and short values in `state` and in the outputs of phases"
         raise StepFailed(reason, phase.address(), NextStep.of(hint))
 

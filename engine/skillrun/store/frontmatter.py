@@ -18,13 +18,15 @@ from frontmatter.default_handlers import BaseHandler
 from skillrun.syntax.diagnostics import Problems, SkillrunError, render_problem, sanitize
 from skillrun.syntax.document import as_mapping, report_missing_end, report_missing_start
 from skillrun.syntax.reading import decode_source, read_source
+from skillrun.syntax.source import MAX_BYTES, Node, Sequence, Source, Span, to_plain
 from skillrun.syntax.source import Mapping as Nodes
-from skillrun.syntax.source import Node, Sequence, Source, Span, to_plain
 from skillrun.syntax.yaml import is_numeral, parse_yaml, plain_value
 from skillrun.types.records import describe_field, invalid_keys, required_fields
 from skillrun.types.schemas import quote_value
 
 SHORT: Final = 200  # characters
+MAX_DATA: Final = MAX_BYTES - 100_000
+"""The most bytes of data in a summary, and of inputs and variables in `state.md`. The rest is for other fields."""
 _SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
 _ENDS: Final = re.compile(r"(?<![ \t])[ \t]++$", re.MULTILINE)  # in linear time
 
