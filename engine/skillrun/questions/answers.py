@@ -66,8 +66,9 @@ class InvalidAnswer(SkillrunError):
 
 
 def choices_of(question: Question) -> list[Any]:
+    """Return the choices of a question, without empty and blank texts, which nobody could choose."""
     choices = question.get("choices")
-    return list(choices) if isinstance(choices, list | tuple) else []
+    return [choice for choice in choices if str(choice).strip()] if isinstance(choices, list | tuple) else []
 
 
 def accepts_free_text(question: Question) -> bool:

@@ -386,3 +386,17 @@ def test_a_comment_behind_a_ticked_choice_is_kept_without_its_marks(tmp_path: Pa
 @pytest.mark.parametrize("words", ["\u200bB", "B\ufeff", "\u00adB\u200d", "\u2060B because it is kind\u200b"])
 def test_characters_that_cannot_be_seen_do_not_hide_a_choice(tmp_path: Path, words: str) -> None:
     assert read(tmp_path, [OPEN], ("Answer:", f"Answer: {words}")).answers[0]["answer"] == "People first"
+
+
+@pytest.mark.finding("FR87")
+@pytest.mark.parametrize("blank", ["", "  ", "\n\t", "\u00a0"])
+def test_a_blank_choice_is_not_offered(tmp_path: Path, blank: str) -> None:
+    question: Question = {**OPEN, "choices": [blank, "Land", blank, "Money"]}
+    assert read(tmp_path, [question], ("Answer:", "Answer: B")).answers == [{"answer": "Money"}]
+    text = next(tmp_path.iterdir()).read_text("utf-8")
+    assert [line for line in text.splitlines() if line.startswith("- [ ]")] == [
+        "- [ ] A. Land", "- [ ] B. Money", "- [ ] Other:",
+    ]  # fmt: skip
+    assert read(tmp_path, [{**PLAN, "choices": [blank]}], ("Answer:", "Answer: the sea")).answers == [
+        {"answer": "the sea"}
+    ]
