@@ -270,7 +270,7 @@ def test_a_run_that_could_not_be_estimated_has_no_estimate_when_it_resumes(
     write_late(project)
     tell = project / "skills/w/tell.md"
     step = '  - {say: "{{ run.estimate.calls | default(0) }} calls."}\n'
-    fails = '  - {stop: failed, when: "not run.estimate"}\n'
+    fails = '  - {read: gone.md, when: "not run.estimate"}\n'
     tell.write_text(tell.read_text().replace("steps:\n", f"steps:\n{step}{fails}", 1))
     previews = count_previews(monkeypatch)
     failed = run_workflow()

@@ -147,7 +147,8 @@ async def preview_run(
     skips_jumps: bool = False,
     runs: Path | None = None,
 ) -> RunPreview:
-    """Return the result of a dry run. If `skips_jumps` is set, ignore `goto`. `runs` is the folder of other runs."""
+    """Return the result of a dry run. If `skips_jumps` is set, ignore `goto`, and `stop: failed` after a
+    call. `runs` is the folder of other runs."""
     phases: dict[str, UsageTotals] = {}
     phase_by_address: dict[str, str] = {}
     calls: list[tuple[str, UsageTotals]] = []
@@ -170,7 +171,7 @@ async def preview_run(
     expected = ExpectedSizes.from_program(loaded.program)
     padding = expected if skips_jumps else ExpectedSizes({}, ReplySize(0))
     gateway = PaddedScriptedGateway(padding, script, price=loaded.catalogue.price)
-    simulation, responder = Simulation(expected.by_step, ignore_gotos=skips_jumps), responder or AutoResponder()
+    simulation, responder = Simulation(expected.by_step, ignore_jumps=skips_jumps), responder or AutoResponder()
     session = loaded.build_session(
         gateway, responder, on_event, model=override, given_inputs=given_inputs, simulation=simulation
     )

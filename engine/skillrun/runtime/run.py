@@ -91,7 +91,7 @@ class Simulation:
     """A run in memory, with generated replies. No command is executed."""
 
     sizes: Mapping[str, ReplySize] = field(default_factory=dict)  # keyed by step: the size of a generated reply
-    ignore_gotos: bool = False  # generated replies do not show whether a real run goes back
+    ignore_jumps: bool = False  # generated replies do not show whether a real run goes back or fails
 
 
 @dataclass

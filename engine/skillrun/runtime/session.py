@@ -261,7 +261,7 @@ async def forecast_calls(
         elif isinstance(event, CallEnded) and event.replayed:
             reused.add((event.address, event.text))
         elif isinstance(event, CallEnded):
-            simulation.ignore_gotos = True
+            simulation.ignore_jumps = True
             step, first = event.address.rsplit("/", 2)[0], event.address.endswith("/1.1")
             certain = event.phase in sure and guessed.setdefault(event.phase, step) == step and first
             tokens, again = event.usage.get("input", 0), event.address in known

@@ -70,7 +70,7 @@ async def run_goto(step: Step, frame: Frame) -> StepResult:
     In any other case, evaluate the step's `otherwise`, if there is one.
     """
     run = frame.run
-    if run.options.simulation is not None and run.options.simulation.ignore_gotos:
+    if run.options.simulation is not None and run.options.simulation.ignore_jumps:
         return StepResult()
     key = frame.at(step) + f">{step.text}"
     times = run.state.backs.get(key, 0)
@@ -94,6 +94,9 @@ async def run_stop(step: Step, frame: Frame) -> StepResult:
     status = frame.text(step)
     if status not in VERBS["stop"].main.values:
         raise StepFailed(f"`stop` is {quote_value(status)}; {allowed_hint(VERBS['stop'].main.values)}", frame.at(step))
+    simulation, usage = frame.run.options.simulation, frame.phase.prior.usage + frame.phase.record.usage
+    if simulation is not None and simulation.ignore_jumps and status == "failed" and usage.calls:
+        return StepResult()  # before any call, no generated reply has an effect on the stop
     raise Stopped(status, frame.text(step, "reason"))
 
 
