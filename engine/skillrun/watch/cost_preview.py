@@ -116,7 +116,7 @@ async def preview_cost(
         listeners=[on_event],
     )
     rerun = replace(session.options.rerun, called_addresses=set(session.options.rerun.called_addresses))
-    options = replace(session.options, rerun=rerun, simulation=Simulation(ignore_gotos=True))
+    options = replace(session.options, rerun=rerun, simulation=Simulation(ignore_jumps=True))
     await simulate_reevaluation(replace(session, services=services, options=options), folder, inputs)
     sent_calls = [(address, request) for address, request in gateway.calls if address in usage_by_address]
     new = [call for call in sent_calls if (call[0], call[1].fingerprint()) not in calls_in_flight]

@@ -113,6 +113,26 @@ def test_validate_reports_unknown_roles_and_teams_of_more_than_four(
     assert skillrun("validate").code == 0
 
 
+@pytest.mark.row("D1", "D2")
+@pytest.mark.finding("FR31")
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({"teams": {"none": []}}, "a team in `teams` has no member, or one member twice"),
+        ({"teams": {"twice": [SECURITY, SECURITY]}}, "a team in `teams` has no member, or one member twice"),
+        ({"deliberation": {"pace": {"end": 0}}}, "a number in `pace` is below 1"),
+    ],
+)
+def test_validate_reports_teams_and_paces_that_cannot_be_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, config: dict[str, Any], message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "deliberation.yaml").write_text(json.dumps(config))
+    (problem,) = skillrun("validate", "--json").json["problems"]
+    assert problem["message"].startswith(message)
+
+
 @pytest.mark.row("D1")
 def test_more_than_three_rounds_or_four_specialists_are_rejected(hold: Hold) -> None:
     assert "`rounds` is 4; there are one to three" in hold(config={"deliberation": {"rounds": 4}}, code=1).done.err
