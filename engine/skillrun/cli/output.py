@@ -20,7 +20,7 @@ from skillrun.syntax.diagnostics import Problem, make_printable, render_problem
 _UNINDENTED: Final = re.compile(r"\n(?!  |\n|$)")
 # GitHub's runner reads `::error::text` after blanks, and `##[error]text` anywhere; that of Azure reads `##vso[…]`.
 _BRACKET_COMMAND: Final = re.compile(r"#(?=#(?:\[|vso\[))", re.IGNORECASE)
-_COLON_COMMAND: Final = re.compile(r"^(\s*:)(?=:[\w-]+(?:\s[^\n]*?)?::)", re.MULTILINE)
+_COLON_COMMAND: Final = re.compile(r"^([^\S\n]*:)(?=:[\w-]+(?:\s[^\n]*?)?::)", re.MULTILINE)
 
 
 @dataclass(frozen=True)

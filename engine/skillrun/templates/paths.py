@@ -32,7 +32,7 @@ _WORDS: Final = frozenset({"and", "either", "if", "true", "try", "yes"})  # `try
 _JOINED: Final = re.compile(r"[\s,;&+`*_/]*(?:(?:and|or|und|et|y|e|ou|o)[\s`*_]+)?", re.IGNORECASE)
 _PLACED: Final = r"(?:in|into|inside|to|from|of|by|for|with|on|over|via|using)(?:\s+(?:the|an?))?"
 _INSIDE: Final = re.compile(  # `new function in`, `add a call to the`
-    rf"(?:[`*_]*(?!(?:and|or)\b)\w[^\s,;|]*[^\s,;|.]?\s+)+{_PLACED}\W+", re.IGNORECASE
+    rf"(?:[`*_]*+(?!(?:and|or)\b)\w[^\s,;|]*+(?<!\.)\s++)+{_PLACED}\W+", re.IGNORECASE
 )
 _IS: Final = re.compile(r"[\s`*_]*(?:is|are|will be|must be)\s+(?:an?\s+)?", re.IGNORECASE)
 # what separates a path from a mark that belongs to it: punctuation, or an open bracket with other remarks

@@ -86,6 +86,10 @@ def test_ordinary_texts_are_printed_unchanged(capsys: pytest.CaptureFixture[str]
     assert capsys.readouterr().out.splitlines() == lines
 
 
+def test_blank_lines_before_a_command_are_read_once() -> None:
+    assert make_safe("\n" * 1_000_000 + "  ::error::x") == "\n" * 1_000_000 + "  : :error::x"
+
+
 @given(st.text(st.sampled_from("a:#[\n\r\x1b \t\u200b\u2028-"), max_size=30))
 def test_the_result_is_harmless_and_stays_the_same(text: str) -> None:
     assert_harmless(make_safe(text).replace("::\n", ""))

@@ -219,7 +219,7 @@ def test_paths_are_words_that_look_like_files_and_folders(text: str, expected: s
         ("`a/x.py`: new `b/y.py`", "b/y.py"), ("a new check in `a/x.py`", ""), ("a new `f()` of the `a/x.py`", ""),
         ("`a/x.py` with a new class, and `b/y.py` (new)", "b/y.py"), ("`a/x.py` gets a new function", ""),
         ("`b/y.py` is new and used in `a/x.py`", "b/y.py"), ("`a/x.py` and `b/y.py` are new", "a/x.py b/y.py"),
-        ("`setup.py` and new `run.py`", "run.py"),
+        ("`setup.py` and new `run.py`", "run.py"), ("a new function. In `a/x.py`", ""),
     ],
 )  # fmt: skip
 def test_a_path_is_new_when_the_words_next_to_it_match(line: str, expected: str) -> None:
@@ -396,6 +396,13 @@ def test_a_whole_megabyte_is_searched() -> None:
     assert found == [1, 1, "99 MB"]
     with pytest.raises(TemplateError):
         ids_in("a", "(")
+
+
+def test_words_between_a_mark_and_a_path_are_read_once() -> None:
+    (found,) = paths_in("a new " + "word " * 100 + "`a/x.py`", "new")
+    assert found["new"]
+    (found,) = paths_in("a new " + "word " * 100 + "in `a/x.py`", "new")
+    assert not found["new"]
 
 
 def test_many_line_numbers_of_one_path_take_linear_time() -> None:
