@@ -25,7 +25,6 @@ LONGEST: Final = 4096  # characters of a path
 MAX_LINKS: Final = 40
 PRIVATE_MODE: Final = 0o700
 FILE_MODE: Final = 0o666  # of a new file, before the umask is applied
-FOLDER_MODE: Final = 0o777
 _FOLDER_FLAGS: Final = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ_FOLDER_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE_FLAGS: Final = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -226,7 +225,7 @@ class ConfinedFolder:
         content: bytes,
         *,
         mode: int = FILE_MODE,
-        folder_mode: int = FOLDER_MODE,
+        folder_mode: int | None = None,
         is_exact: bool = False,
         precondition: Callable[[], None] = lambda: None,
     ) -> None:
@@ -253,7 +252,7 @@ class ConfinedFolder:
         content: bytes,
         *,
         mode: int = FILE_MODE,
-        folder_mode: int = FOLDER_MODE,
+        folder_mode: int | None = None,
         is_exact: bool = False,
     ) -> bool:
         """Write a file with its parent folders unless its name is taken. Return whether it was written."""
@@ -271,7 +270,7 @@ class ConfinedFolder:
 
     @contextmanager
     def _temporary_file(
-        self, name: str, content: bytes, mode: int, folder_mode: int, *, is_exact: bool
+        self, name: str, content: bytes, mode: int, folder_mode: int | None, *, is_exact: bool
     ) -> Iterator[tuple[int, str, str]]:
         """Write the content to a temporary file next to `name`, and remove the file at the end.
 

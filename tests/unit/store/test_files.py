@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from skillrun.repository.confined_folder import ConfinedFolder
+from skillrun.repository.user_files import create_files
 from skillrun.store import kill_points
 from skillrun.store.files import sha256_of
 from skillrun.store.local.local_files import remove_leftovers, write_atomic
@@ -37,6 +38,19 @@ def test_files_and_folders_are_private_or_readable_whatever_the_umask(tmp_path: 
     assert file.read_bytes() == "line\nünïcode\n".encode()
     assert file.stat().st_mode & 0o777 == (0o644 if shared else 0o600)
     assert file.parent.stat().st_mode & 0o777 == (0o755 if shared else 0o700)
+
+
+@pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o755), (0o077, 0o700)])
+@pytest.mark.finding("FT8")
+def test_the_umask_limits_the_folders_of_the_users_files(tmp_path: Path, umask: int, mode: int) -> None:
+    before = os.umask(umask)
+    try:
+        create_files(tmp_path, {"new/deep/a.md": "text"}, tmp_path)
+        ConfinedFolder(tmp_path).write("other/b.md", b"text")
+    finally:
+        os.umask(before)
+    folders = [tmp_path / name for name in ("new", "new/deep", "other")]
+    assert [folder.stat().st_mode & 0o777 for folder in folders] == [mode] * 3
 
 
 def test_a_file_is_replaced_and_no_other_file_remains(tmp_path: Path) -> None:
