@@ -39,7 +39,7 @@ def folder(project: Make) -> Path:
 
 def feed(path: str | Path, text: str) -> threading.Thread:
     """Write a text into a pipe, in a thread."""
-    thread = threading.Thread(target=Path(path).write_text, args=(text,))
+    thread = threading.Thread(target=Path(path).write_text, args=(text,), daemon=True)
     thread.start()
     return thread
 
@@ -68,13 +68,29 @@ def test_a_hangup_is_left_to_a_caller_that_ignores_it(monkeypatch: pytest.Monkey
 
 @pytest.mark.finding("FX12")
 def test_prepared_answers_and_scripts_may_come_from_a_pipe(folder: Path, skillrun: Call) -> None:
-    os.mkfifo(folder / "answers")
-    os.mkfifo(folder / "script")
-    feeding = [feed(folder / "answers", "ok: approve\n"), feed(folder / "script", '- {address: "*", text: x}\n')]
-    done = skillrun("w", "--name", "r", "--answers", "answers", "--script", "script")
+    pipes = [folder.parent / "answers", folder.parent / "script"]
+    for pipe in pipes:
+        os.mkfifo(pipe)
+    feeding = [feed(pipes[0], "ok: approve\n"), feed(pipes[1], '- {address: "*", text: x}\n')]
+    done = skillrun("w", "--name", "r", "--answers", str(pipes[0]), "--script", str(pipes[1]))
     for thread in feeding:
-        thread.join()
+        thread.join(10)
     assert (done.code, "answered from the prepared answers: ok = approve" in done.out) == (0, True), done
+    os.mkfifo(folder / "answers")  # such a pipe of a project may never end
+    refused = skillrun(*RUN, "--answers", "answers")
+    assert (refused.code, "answers is not a regular file" in refused.err) == (2, True), refused
+
+
+@pytest.mark.finding("FX12")
+@pytest.mark.slow
+def test_standard_input_may_be_a_file_of_the_project(folder: Path) -> None:
+    (folder / "answers.yaml").write_text("ok: approve\n")
+    (folder / "script.yaml").write_text('- {address: "*", text: x}\n')
+    with (folder / "answers.yaml").open() as stdin:
+        command = ("w", "--name", "r", "--answers", "-", "--script", "script.yaml")
+        with start_skillrun(*command, stdin=stdin, stdout=-1, text=True) as process:
+            out, _ = process.communicate()
+    assert (process.returncode, "answered from the prepared answers: ok = approve" in out) == (0, True), out
 
 
 @pytest.mark.finding("FX12")

@@ -59,9 +59,10 @@ class ExistingFile(click.Path):
         name = os.fsdecode(super().convert(value, param, ctx))
         path = Path("/dev/stdin" if name == "-" else name)
         check_links(path)
-        if path.is_file() and path.parent not in (Path("/dev"), Path("/dev/fd")):  # but a project may be in /dev/shm
+        is_stream = path.parent in (Path("/dev"), Path("/dev/fd"))  # a project may be in /dev/shm
+        if path.is_file() and not is_stream:
             return path
-        if not is_outside(path, current_project()):  # a pipe in the project may never end
+        if not is_stream and not is_outside(path, current_project()):  # a pipe in the project may never end
             self.fail(f"{path} is not a regular file", param, ctx)
         with path.open("rb") as pipe:
             content = pipe.read(MAX_BYTES + 1)  # one byte more than is allowed, so that the reader reports it
