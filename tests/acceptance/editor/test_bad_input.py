@@ -167,6 +167,47 @@ def test_an_invalid_message_is_reported_and_skipped(tmp_path: Path, body: bytes)
 
 
 @pytest.mark.slow
+@pytest.mark.finding("FA8")
+def test_a_uri_that_no_file_has_is_no_error_of_the_server(tmp_path: Path) -> None:
+    shutil.copytree(EXAMPLES / "workshop", tmp_path / "project")
+    raw = RawClient()
+    raw.initialize(tmp_path / "project")
+    root = (tmp_path / "project").as_uri()
+    for uri in (f"{root}/roles/{'a/' * 20_000}x.md", f"file://[::1{tmp_path}/x.md", f"{root}/roles/a%00b.md"):
+        document = {"uri": uri, "languageId": "markdown", "version": 1, "text": "x"}
+        raw.send_json("textDocument/didOpen", {"textDocument": document})
+        raw.send_json("textDocument/hover", {"textDocument": {"uri": uri}, "position": {"line": 0, "character": 0}}, 5)
+    change = {"textDocument": {"uri": f"{root}/roles/x.md", "version": 2}, "contentChanges": [{"text": "y"}]}
+    raw.send_json("textDocument/didChange", change)
+    raw.send_json("shutdown", None, 2)
+    raw.send_json("exit", None)
+    code, err, out = raw.end()
+    assert (code, "Traceback" in err) == (0, False)
+    assert b"bug in skillrun" not in out
+    assert b"could not read a message from the editor" in out
+
+
+@pytest.mark.slow
+@pytest.mark.finding("FA8")
+@pytest.mark.parametrize(
+    ("header", "message"),
+    [
+        (b"Content-Length: 99999999999\r\n\r\n", "at most 100,000,000 are allowed"),
+        (b"Content-Length: " + b"9" * 30 + b"\r\n\r\n", "at most 100,000,000 are allowed"),
+        (b"Content-Length: " + b"9" * 5000 + b"\r\n\r\n", "a header that is too long"),
+        (b"X" * 5000, "a header that is too long"),
+    ],
+)
+def test_a_message_of_any_size_ends_the_server_with_an_error(header: bytes, message: str) -> None:
+    raw = RawClient()
+    assert raw.process.stdin is not None
+    raw.process.stdin.write(header)
+    raw.process.stdin.flush()
+    code, err, _ = raw.end()
+    assert (code, message in err) == (1, True)
+
+
+@pytest.mark.slow
 def test_the_server_exits_when_its_client_dies(tmp_path: Path) -> None:
     shutil.copytree(EXAMPLES / "workshop", tmp_path / "project")
     raw = RawClient()

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, BinaryIO, Final, NamedTuple, cast
 
 from lsprotocol import types
 from pygls.exceptions import JsonRpcException
@@ -29,12 +29,16 @@ from skillrun.extensions.lsp.renames import RenameEdit, RenameRefused, rename, r
 from skillrun.extensions.lsp.server import CrashReporter, EditorServer
 from skillrun.extensions.lsp.symbol_index import TextRange, map_offset
 from skillrun.extensions.lsp.workspace import Workspace
+from skillrun.syntax.diagnostics import SkillrunError
 
 WATCHED: Final = "**/{workflows,skills,roles,config,tests}/**"
 FIRST_CHECK: Final = 10.0  # seconds that a request waits for the first check of a project
 POLL_SECONDS: Final = 0.02
 TRIGGERS: Final = (".", "|", "'", '"', "[", ":", "@", "/", "{", "#", " ")
 BEFORE_SPACE: Final = tuple(":-|,{[(%=#")  # a space starts a completion only after one of these characters
+MAX_HEADER: Final = 1_000  # bytes
+MAX_MESSAGE: Final = 100_000_000  # bytes
+_RESTART_HINT: Final = "restart the language server in the editor"
 _REQUEST_FAILED: Final = -32803
 
 
@@ -46,7 +50,26 @@ def serve(commands: Collection[str], crash_report: CrashReporter) -> None:
     server = EditorServer(commands, crash_report)
     for method, handle in _HANDLERS.items():
         server.feature(method, _OPTIONS.get(method))(partial(handle, server))
-    server.start_io(sys.stdin.buffer, output)
+    server.start_io(cast(BinaryIO, EditorInput(sys.stdin.buffer)), output)
+
+
+class EditorInput:
+    """The input from an editor. A message or a header of any size ends the server with an error."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+
+    def readline(self) -> bytes:
+        line = self._stream.readline(MAX_HEADER)
+        if len(line) == MAX_HEADER:
+            raise SkillrunError("the editor sent a header that is too long", _RESTART_HINT)
+        return line
+
+    def read(self, size: int) -> bytes:
+        if size > MAX_MESSAGE:
+            message = f"the editor sent a message of {size:,} bytes; at most {MAX_MESSAGE:,} are allowed"
+            raise SkillrunError(message, _RESTART_HINT)
+        return self._stream.read(size)
 
 
 # documents and folders

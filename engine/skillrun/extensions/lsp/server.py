@@ -8,7 +8,9 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+import traceback
 from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -21,6 +23,7 @@ from pygls.uris import from_fs_path, to_fs_path
 from skillrun.extensions.lsp.conversions import build_diagnostic, word_range
 from skillrun.extensions.lsp.workspace import CheckOutdated, Workspace, find_project
 from skillrun.library.roots import enclosing_project
+from skillrun.repository.confined_folder import LONGEST
 from skillrun.syntax.diagnostics import Problem
 from skillrun.version import __version__
 
@@ -28,6 +31,21 @@ SETTLE_SECONDS: Final = (
     0.005  # a check starts after so many seconds without a change, because one rename changes many files
 )
 UNREADABLE: Final = "skillrun could not read a message from the editor and ignored it"
+
+
+def file_path(uri: str) -> str | None:
+    """Return the path of a file's URI; None if the URI is invalid, or longer than the path of any file."""
+    with suppress(ValueError):
+        path = to_fs_path(uri)
+        return path if path is not None and len(path) <= LONGEST else None
+    return None
+
+
+def _is_raised_in_skillrun(error: Exception) -> bool:
+    """Whether a function of skillrun was running when the error was raised."""
+    frames = traceback.walk_tb(error.__traceback__)
+    return any(str(frame.f_globals.get("__name__", "")).startswith("skillrun.") for frame, _ in frames)
+
 
 CrashReporter = Callable[[Exception], str]
 
@@ -67,7 +85,7 @@ class EditorServer(LanguageServer):
         """Return the file of a URI and its project; None if the file is not in a project."""
         if uri in self.open_documents:
             return self.open_documents[uri]
-        name = to_fs_path(uri) if uri.startswith("file:") else None
+        name = file_path(uri) if uri.startswith("file:") else None
         project = find_project(Path(name)) if name is not None else None
         if name is None or project is None:
             return None
@@ -93,7 +111,7 @@ class EditorServer(LanguageServer):
         folders = {folder.uri for folder in self.workspace.folders.values()}
         if not folders and self.workspace.root_uri:  # older editors send only a single root
             folders = {self.workspace.root_uri}
-        paths = (to_fs_path(uri) for uri in folders)
+        paths = map(file_path, folders)
         projects = (enclosing_project(Path(path)) for path in paths if path is not None)
         self.workspace_projects = {Path(os.path.realpath(project)) for project in projects if project is not None}
         for project in self.workspace_projects:
@@ -106,7 +124,7 @@ class EditorServer(LanguageServer):
         if uri not in self.open_documents:
             self.open_documents[uri] = self.find_file(uri)
             if self.open_documents[uri] is None and uri.startswith("file:"):
-                message = f"{to_fs_path(uri)} is not in a skillrun project and is not checked"
+                message = f"{file_path(uri) or uri[:LONGEST]} is not in a skillrun project and is not checked"
                 self.window_log_message(types.LogMessageParams(types.MessageType.Info, message))
         file = self.open_documents[uri]
         if file is not None:
@@ -193,9 +211,11 @@ class EditorServer(LanguageServer):
         is_refusal = isinstance(error, JsonRpcException) and not isinstance(error, JsonRpcInternalError)
         if source is FeatureRequestError and is_refusal:  # the response contains the reason
             return
-        if source is JsonRpcException:  # the message could not be parsed
+        raised = sys.exception()
+        cause = raised if isinstance(raised, Exception) else error
+        # an error inside pygls alone: the message has a URI that is none, or names a document that is not open
+        if source is JsonRpcException or not _is_raised_in_skillrun(cause):
             message = UNREADABLE
         else:
-            raised = sys.exception()
-            message = self.crash_report(raised if isinstance(raised, Exception) else error)
+            message = self.crash_report(cause)
         self.window_show_message(types.ShowMessageParams(types.MessageType.Error, message))
