@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, cast
 
@@ -61,25 +61,38 @@ def _referenced_names(members: Type) -> list[Any]:
     return named
 
 
-def check_seats(scope: Scope, step: Step, members: Type, protocol: Protocol) -> None:
-    """Report members that do not fit the protocol's seats, as far as the members are known before a run."""
-    value, seats, name = step.main, protocol.seats, protocol.name
-    for several in members.values or () if value is not None else ():
+def check_seats(scope: Scope, step: Step, members: Type, protocols: Sequence[Protocol]) -> None:
+    """Report members that do not fit the seats, as far as the members are known before a run.
+
+    If the step can use several of `protocols`, members that fit one of them are not reported.
+    """
+    value = step.main
+    names = " or ".join(f"`{protocol.name}`" for protocol in protocols)
+    what = f"the protocol {names} takes" if len(protocols) == 1 else f"the protocols {names} take"
+    for several in members.values or () if value is not None and protocols else ():
         assert value is not None
         if isinstance(several, Mapping):
-            unknown = [seat for seat in several if seat not in seats.names]
-            for seat in several.keys() & value.key_spans.keys():
-                scope.lookups.add_reference(value.key_spans[seat], "seat", f"skills/protocols/{name}.md", seat)
-            for seat in unknown:
-                span = value.key_spans.get(seat, value.span)
-                scope.lookups.report_unknown(span, "seat", seat, seats.names, f"`{name}` takes a list of members")
-            if not unknown and (empty := [seat for seat in seats.names if seat not in several]):
-                scope.report(value.span, "seats", f"the seat `{empty[0]}` of the protocol `{name}` has no member")
-        elif not seats.names:
+            if len(protocols) == 1:
+                _check_named_seats(scope, value, several, protocols[0])
+        elif not any(protocol.seats.names for protocol in protocols):  # named seats take any list
             count = len(several) if isinstance(several, list) else 1
-            if count and not seats.least <= count <= seats.most:
-                message = f"the protocol `{name}` takes {seats.least} to {seats.most} members, not {count}"
+            ranges = [(protocol.seats.least, protocol.seats.most) for protocol in protocols]
+            if count and not any(least <= count <= most for least, most in ranges):
+                least, most = min(least for least, _ in ranges), max(most for _, most in ranges)
+                message = f"{what} {least} to {most} members, not {count}"
                 scope.report(value.span, "seats", message)
+
+
+def _check_named_seats(scope: Scope, value: Value, members: Mapping[str, object], protocol: Protocol) -> None:
+    seats, name = protocol.seats, protocol.name
+    unknown = [seat for seat in members if seat not in seats.names]
+    for seat in members.keys() & value.key_spans.keys():
+        scope.lookups.add_reference(value.key_spans[seat], "seat", f"skills/protocols/{name}.md", seat)
+    for seat in unknown:
+        span = value.key_spans.get(seat, value.span)
+        scope.lookups.report_unknown(span, "seat", seat, seats.names, f"`{name}` takes a list of members")
+    if not unknown and (empty := [seat for seat in seats.names if seat not in members]):
+        scope.report(value.span, "seats", f"the seat `{empty[0]}` of the protocol `{name}` has no member")
 
 
 def check_duplicate_members(scope: Scope, step: Step, members: Type) -> None:

@@ -7,6 +7,7 @@ The first argument of a filter is the value before the `|`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from itertools import chain
 from typing import Any, Final, Protocol
 
 from jinja2 import nodes
@@ -125,6 +126,11 @@ def _as_list_type(type_: Type) -> Type:
     return list_of(TEXT) if type_.kind in ("map", "record") else type_
 
 
+def _known(type_: Type, change: Callable[[Any], Any]) -> tuple[Any, ...] | None:
+    """Return what `change` makes of each possible value. None if the values are not known."""
+    return None if type_.values is None else tuple(change(value) for value in type_.values)
+
+
 def _is_filled(type_: Type) -> bool:
     return type_.filled and type_.unless is None
 
@@ -133,9 +139,11 @@ def map_result(context: InferenceContext, node: nodes.Call | nodes.Filter, types
     """Infer the result of `map`: a list with a field of each item, or with a filter's result for each item."""
     attribute, name = keyword_value(node, "attribute"), constant_value(_argument(node, 0))
     item = types[0].item or ANY
-    result = ANY
+    result, values = ANY, None
     if isinstance(name, str) and item.kind == "list" and name in item.fields:
         result = item.fields[name]  # `first` and `last` of a pair
+        place = 0 if name == "first" else -1
+        values = _known(types[0], lambda pairs: [pair[place] for pair in pairs])
     elif isinstance(name, str):
         call = nodes.Filter(node.node, name, node.args[1:], node.kwargs, None, None, lineno=node.lineno)
         result = context.infer_filter_result(call, [item, *types[2:]])
@@ -143,7 +151,7 @@ def map_result(context: InferenceContext, node: nodes.Call | nodes.Filter, types
             result = result.present()  # the result for a present item is never absent
     elif isinstance(attribute, str):
         result = context.infer_attribute(node, types[0], attribute)
-    return list_of(result, filled=_is_filled(types[0]))
+    return list_of(result, filled=_is_filled(types[0]))._replace(values=values, tunable=types[0].tunable)
 
 
 def top_result(context: InferenceContext, node: nodes.Call | nodes.Filter, types: list[Type]) -> Type:
@@ -192,7 +200,10 @@ def sum_result(context: InferenceContext, node: nodes.Call | nodes.Filter, types
 def flatten_result(_: InferenceContext, __: nodes.Node, types: list[Type]) -> Type:
     """Infer the result of `flatten`: a list with the items of all inner lists."""
     inner = types[0].item or ANY
-    return inner.present()._replace(values=None, filled=False) if inner.kind == "list" else list_of(ANY)
+    if inner.kind != "list":
+        return list_of(ANY)
+    values = _known(types[0], lambda lists: list(chain.from_iterable(lists)))
+    return inner.present()._replace(values=values, filled=False)
 
 
 def pick_result(context: InferenceContext, node: nodes.Call | nodes.Filter, types: list[Type]) -> Type:
@@ -249,7 +260,8 @@ def pairs_result(context: InferenceContext, node: nodes.Call | nodes.Filter, typ
         return list_of(ANY)
     key, value = TEXT._replace(values=tuple(fields)), merge_types(fields.values())
     pair = Type("list", {"first": key, "last": value}, item=merge_types([key, value]))
-    return list_of(pair, filled=bool(fields))
+    values = _known(types[0], lambda mapping: list(mapping.items()))
+    return list_of(pair, filled=bool(fields))._replace(values=values, tunable=types[0].tunable)
 
 
 def _check_option(context: InferenceContext, node: nodes.Call | nodes.Filter, name: str, *allowed: str) -> None:

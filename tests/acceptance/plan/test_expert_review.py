@@ -138,7 +138,7 @@ def test_an_override_is_recorded_and_all_findings_are_kept_with_its_reason(plan:
     assert run.overview["round"] == 1
     assert run.overview["state"]["review_outcome"] == "pass-with-risk"
     why = (
-        "1 critical findings were overridden by a prepared answer and are carried as risks: The log is gone next week."
+        "1 critical finding was overridden by a prepared answer and is carried as a risk: The log is gone next week."
     )
     assert record["flags"]["review_override"] == why
     assert record["quality_warnings"][-1] == why
@@ -289,7 +289,7 @@ def test_an_unreadable_finding_is_repaired_once_then_recorded_and_prevents_a_pas
     assert record["flags"]["dropped"] == 1
     warning = record["quality_warnings"][0]
     assert warning.startswith("parts of the reply of security-analyst were invalid; dropped: findings[0] (")
-    assert "1 things that reviewers said could not be read" in record["quality_warnings"][1]
+    assert "1 thing that reviewers said could not be read" in record["quality_warnings"][1]
     report = run.artifact("review.md")
     assert "Could not be read: findings[0] of security-analyst" in report
     assert "STOLEN accounts of everybody." in report
@@ -349,3 +349,59 @@ def test_a_prepared_reason_that_settles_nothing_is_named_before_the_run_waits(pl
     run = plan("standard", [review_rule(FATAL)], until="expert-review", answers={CHOICE: "override", REASON: "TBD"})
     assert run.done.code == 75
     assert "“TBD” leaves the question open, so it is no reason to keep the critical findings." in run.messages()
+
+
+@pytest.mark.slow
+@pytest.mark.row("P12", "P16")
+@pytest.mark.finding("FR64")
+def test_a_reviewer_without_an_answer_is_named_and_has_said_nothing(plan: Plans) -> None:
+    run = plan("standard", [{"address": "plan/expert-review/*/security-analyst/*", "fail": "timeout"}])
+    record = run.summary("expert-review")
+    assert record["flags"]["degraded"] is True
+    assert record["outputs"]["outcome"] == "pass-with-risk"
+    assert record["outputs"]["unread"] == []
+    assert "(no answer from security-analyst)" in run.artifact("review.md")
+    assert "could not be read" not in run.artifact("review.md").lower()
+    opening = run.artifact("plan.md").partition("## Open")[2]
+    assert "- The design has no review by security-analyst." in opening
+    assert "could not be read" not in opening
+    assert "nobody could read" not in run.prompt("plan/completion/tasks/*")
+
+
+@pytest.mark.slow
+@pytest.mark.row("P12")
+@pytest.mark.finding("FR65")
+def test_texts_of_several_lines_keep_the_form_of_the_documents(plan: Plans) -> None:
+    lines = {**finding("STOLEN tokens.\n## Not a heading", "CRITICAL", 95), "mitigation": "Hash.\n# Nor this"}
+    answers = {CHOICE: "override", REASON: "It is a demo.\n## Nor that\n- of June"}
+    run = plan("standard", [UNANSWERED, review_rule(lines)], answers=answers)
+    because = "Overridden, because: It is a demo. ## Nor that - of June"
+    risk = "STOLEN: CRITICAL, STOLEN tokens. ## Not a heading Mitigation: Hash. # Nor this"
+    assert f"- {risk} {because}\n" in run.artifact("tasks.md")
+    assert "Why the critical findings stay: It is a demo. ## Nor that - of June\n" in run.artifact("review.md")
+    for name in ("review.md", "tasks.md", "plan.md"):
+        assert not re.search(r"^#+ No[rt] ", run.artifact(name), re.MULTILINE), name
+
+
+@pytest.mark.slow
+@pytest.mark.row("P12")
+@pytest.mark.finding("FR66")
+def test_each_finding_has_the_answer_of_its_own(plan: Plans) -> None:
+    slow, leaky = ({**finding(f"{name} page.", "MAJOR", 90), "id": "F-1"} for name in ("SLOW", "LEAKY"))
+    stale = {key: value for key, value in finding("STALE page.", "MAJOR", 90).items() if key != "id"}
+    answers = [
+        {"id": "F-1", "done": "kept", "how": "Speed is fine."},
+        {"id": "P-1", "done": "kept", "how": "Nobody caches."},
+        {"id": "F-1-1", "done": "changed", "how": "It is closed."},
+    ]
+    rewrite = {"address": "plan/expert-review/mended/*", "text": "# Design", "record": {"answers": answers}}
+    rules = [review_rule(slow, stale), review_rule(leaky, by="simplicity-reviewer"), rewrite]
+    report = plan("standard", rules, until="expert-review").artifact("review.md")
+    heads = [part.splitlines()[0] for part in report.split("## MAJOR: ")[1:]]
+    assert heads == ["SLOW page.", "STALE page.", "LEAKY page."]
+    said = [line for line in report.splitlines() if line.startswith("- The author: ")]
+    assert said == [
+        "- The author: kept, Speed is fine.",
+        "- The author: kept, Nobody caches.",
+        "- The author: changed, It is closed.",
+    ]

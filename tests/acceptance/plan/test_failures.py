@@ -145,3 +145,13 @@ def test_a_plan_completes_without_replies_in_research_and_testing(plan: Plans) -
     assert "Nobody answered: nothing is known but the request." in run.artifact("research.md")
     assert "What the testers found is evidence" not in run.prompt("plan/test-strategy/draft/*")
     assert [one["phase"] for one in run.overview["degraded"]] == ["research", "test-strategy"]
+
+
+@pytest.mark.slow
+@pytest.mark.row("P16")
+@pytest.mark.finding("FR68")
+def test_a_document_that_an_author_wrote_whole_is_not_called_partial(plan: Plans) -> None:
+    run = plan("standard", [{"address": "plan/architecture/proposals/*/chair/*", "fail": "timeout"}])
+    opening = run.artifact("plan.md").partition("## ")[0]
+    assert "Some of those asked for the design gave no usable text." in opening
+    assert "part of the design" not in opening

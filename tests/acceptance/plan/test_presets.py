@@ -158,3 +158,27 @@ def test_config_that_no_run_can_use_is_rejected(plan: Plans, config: dict[str, o
     assert run.done.code == 1
     assert "error[check]" in run.done.err
     assert message in run.done.err
+
+
+@pytest.mark.row("P8")
+@pytest.mark.finding("FR61")
+@pytest.mark.parametrize("config", [{}, {"judges": "debate"}, {"modes": {"standard": {"judges": "debate"}}}])
+def test_a_team_of_five_judges_is_an_error_before_anything_is_spent(plan: Plans, config: dict[str, object]) -> None:
+    lenses = ("feasibility", "completeness", "risk", "tracing", "walking")
+    team = {"validation": [f"judge:{lens}" for lens in lenses]}
+    done = plan("standard", config={**config, "team_presets": {"crowd": team}}).done
+    assert done.code == 1
+    assert "error[seats]" in done.err
+    assert "1 to 4 members, not 5" in done.err
+    assert "nothing was spent" in done.err
+
+
+@pytest.mark.row("P6", "P10")
+@pytest.mark.finding("FR62")
+@pytest.mark.parametrize("place", ["security_keywords", "risk_categories", "quick_words", "product_parts"])
+def test_a_broken_pattern_is_an_error_before_anything_is_spent(plan: Plans, place: str) -> None:
+    done = plan("standard", config={place: {"keys": [r"\bkeys?\b", "vault[a-"]}}).done
+    assert done.code == 1
+    assert "config/planning.yaml:1:" in done.err
+    assert "error[pattern]: `vault[a-` is not a regular expression" in done.err
+    assert "nothing was spent" in done.err

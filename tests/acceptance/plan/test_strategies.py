@@ -193,7 +193,7 @@ def test_one_security_keyword_changes_nothing(plan: Plans) -> None:
 
 @pytest.mark.slow
 @pytest.mark.row("P6")
-@pytest.mark.finding("FP5", "FT14")
+@pytest.mark.finding("FP5", "FT14", "FR67")
 @pytest.mark.parametrize(
     ("request_", "strategy", "words"),
     [
@@ -208,11 +208,13 @@ def test_one_security_keyword_changes_nothing(plan: Plans) -> None:
         ("Encrypt exports with a crypto library", "red-team", "encrypt, crypto"),
         ("Show hipaa notes without the ssn", "red-team", "hipaa, ssn"),
         ("Copy staging to production", "red-team", "staging, production"),
+        ("Let guests log in where members sign in", "red-team", "log in, sign in"),
         ("Authenticate and reauthenticate: authentication", "perspectives", ""),
     ],
     ids=[
         "several groups", "forms of one keyword that is also a flag", "flags of the risk scan", "one group",
-        "one group of other words", "one group that is also a risk category", "one risk category", "forms",
+        "one group of other words", "one group that is also a risk category", "one risk category", "two words for one thing",
+        "forms",
     ],
 )  # fmt: skip
 def test_distinct_keywords_and_risk_flags_are_counted(plan: Plans, request_: str, strategy: str, words: str) -> None:

@@ -90,12 +90,12 @@ def check_panel(scope: Scope, step: Step, main: Type, value_types: Types) -> Typ
             scope.absences |= absent_outputs(step.id or "", description, checked.protocol.outputs, checked.outputs)
             record_input_references(scope, step, checked.protocol.inputs, f"skills/protocols/{name}.md")
             inputs |= {identifier(field.name): field for field in checked.protocol.inputs}
-            if protocol_names is not None and len(protocol_names) == 1:
-                check_seats(scope, step, main, checked.protocol)
     scope.callees[step.span] = tuple(callees)
     owner_paths = tuple(f"skills/protocols/{checked.protocol.name}.md" for checked in callees)
     scope.owners.output_files[step.id or "the panel"] = owner_paths
     protocols = [checked.protocol for checked in callees]
+    if protocol_names is not None and len(protocols) == len(protocol_names):
+        check_seats(scope, step, main, protocols)
     reading = [checked.protocol.name for checked in callees if "task.*" in checked.reads]
     _warn_about_output_names(scope, protocols)
     if any(not protocol.seats.names for protocol in protocols):
