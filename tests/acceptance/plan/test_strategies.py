@@ -213,8 +213,8 @@ def test_one_security_keyword_changes_nothing(plan: Plans) -> None:
     ],
     ids=[
         "several groups", "forms of one keyword that is also a flag", "flags of the risk scan", "one group",
-        "one group of other words", "one group that is also a risk category", "one risk category", "two words for one thing",
-        "forms",
+        "one group of other words", "one group that is also a risk category", "one risk category",
+        "synonyms", "forms",
     ],
 )  # fmt: skip
 def test_distinct_keywords_and_risk_flags_are_counted(plan: Plans, request_: str, strategy: str, words: str) -> None:
