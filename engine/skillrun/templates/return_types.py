@@ -126,7 +126,7 @@ def _as_list_type(type_: Type) -> Type:
     return list_of(TEXT) if type_.kind in ("map", "record") else type_
 
 
-def _known(type_: Type, change: Callable[[Any], Any]) -> tuple[Any, ...] | None:
+def _map_values(type_: Type, change: Callable[[Any], Any]) -> tuple[Any, ...] | None:
     """Return what `change` makes of each possible value. None if the values are not known."""
     return None if type_.values is None else tuple(change(value) for value in type_.values)
 
@@ -143,7 +143,7 @@ def map_result(context: InferenceContext, node: nodes.Call | nodes.Filter, types
     if isinstance(name, str) and item.kind == "list" and name in item.fields:
         result = item.fields[name]  # `first` and `last` of a pair
         place = 0 if name == "first" else -1
-        values = _known(types[0], lambda pairs: [pair[place] for pair in pairs])
+        values = _map_values(types[0], lambda pairs: [pair[place] for pair in pairs])
     elif isinstance(name, str):
         call = nodes.Filter(node.node, name, node.args[1:], node.kwargs, None, None, lineno=node.lineno)
         result = context.infer_filter_result(call, [item, *types[2:]])
@@ -202,7 +202,7 @@ def flatten_result(_: InferenceContext, __: nodes.Node, types: list[Type]) -> Ty
     inner = types[0].item or ANY
     if inner.kind != "list":
         return list_of(ANY)
-    values = _known(types[0], lambda lists: list(chain.from_iterable(lists)))
+    values = _map_values(types[0], lambda lists: list(chain.from_iterable(lists)))
     return inner.present()._replace(values=values, filled=False)
 
 
@@ -260,7 +260,7 @@ def pairs_result(context: InferenceContext, node: nodes.Call | nodes.Filter, typ
         return list_of(ANY)
     key, value = TEXT._replace(values=tuple(fields)), merge_types(fields.values())
     pair = Type("list", {"first": key, "last": value}, item=merge_types([key, value]))
-    values = _known(types[0], lambda mapping: list(mapping.items()))
+    values = _map_values(types[0], lambda mapping: list(mapping.items()))
     return list_of(pair, filled=bool(fields))._replace(values=values, tunable=types[0].tunable)
 
 
