@@ -406,6 +406,40 @@ def test_an_optional_file_question_without_files_reports_its_default(project: Ca
     assert (done.code, "default used without asking: brought = go on without it" in done.out) == (0, True), done.out
 
 
+UNREADABLE: dict[str, tuple[bytes, str]] = {
+    "binary": (b"\x89PNG\r\n\x1a\n\0\0" + bytes(range(256)) * 40, "is not readable as text"),
+    "null byte": (b"Seats\0 are empty.\n", "is not readable as text"),
+    "Latin-1": ("Im Caf\xe9 ist Platz.\n".encode("latin-1"), "is not readable as text"),
+    "UTF-16 without a mark": ("Seats are empty.\n".encode("utf-16-le"), "is not readable as text"),
+    "damaged at the end": (b"Seats are empty.\n" * 10_000 + b"\xff", "is not readable as text"),
+    "too large": (b"Seats are empty.\n" * 300_000, "is larger than 5,000,000 bytes"),
+}
+
+
+@pytest.mark.finding("FR88")
+@pytest.mark.parametrize(("content", "why"), UNREADABLE.values(), ids=UNREADABLE)
+def test_a_file_that_cannot_be_read_leaves_the_question_open(
+    project: Call, skillrun: Call, content: bytes, why: str
+) -> None:
+    folder = project()
+    phase = (
+        '---\nkind: phase\nsteps:\n  - {id: brought, ask: Bring them., files: "in/*.md"}\n'
+        "  - {id: texts, read: in/*.md}\n  - {say: 'It says {{ texts.text }}'}\n---\n"
+    )
+    for path, text in {**TWICE, "skills/ask/one.md": phase}.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text, encoding="utf-8")
+    assert skillrun("ask", "it", "--name", "r", "--model", "scripted:default").code == 75
+    file = folder / "runs" / "r" / "in" / "a.md"
+    file.write_bytes(content)
+    for _ in range(2):
+        done = skillrun("resume", "r")
+        assert (done.code, f"`in/a.md` {why}" in done.out) == (75, True), done.out + done.err
+    file.write_text("Now it is readable.\n", encoding="utf-8")
+    done = skillrun("resume", "r")
+    assert (done.code, "It says Now it is readable." in done.out) == (0, True), done.out + done.err
+
+
 @pytest.mark.finding("FL4")
 @pytest.mark.parametrize(("default", "code"), [("true", 1), ("false", 0)])
 def test_an_absent_panel_input_uses_the_default_of_the_protocol(

@@ -75,6 +75,24 @@ def test_an_empty_report_does_not_end_the_research_pause(refine: Refinement, bla
 
 
 @pytest.mark.slow
+@pytest.mark.row("R5")
+@pytest.mark.finding("FR88")
+def test_a_binary_report_does_not_end_the_research_pause(refine: Refinement) -> None:
+    refine.begin("standard")
+    report = refine.folder / "research/reports/one.md"
+    report.write_bytes(b"%PDF-1.7\n\0\xff\xfe\x01" * 100)
+    for _ in range(2):
+        done = refine.resume()
+        assert done.code == 75
+        assert "`research/reports/one.md` is not readable as text" in done.out
+        assert refine.summary("research")["status"] == "needs-user-input"
+    report.write_text("Seats are empty after six.")
+    refine.resume()
+    assert refine.summary("research")["status"] == "completed"
+    assert "Seats are empty after six." in refine.prompts("refine/research/digest/*")[0]
+
+
+@pytest.mark.slow
 @pytest.mark.row("R1")
 def test_resume_returns_to_the_paused_stage_and_skips_completed_ones(refine: Refinement) -> None:
     refine.begin("standard")

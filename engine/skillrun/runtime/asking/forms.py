@@ -30,11 +30,11 @@ from skillrun.store.files import sha256_of
 from skillrun.store.journal import JournalEntry
 from skillrun.store.journal_bodies import AnswerBody, FormBody
 from skillrun.syntax.diagnostics import SkillrunError, sanitize
-from skillrun.syntax.reading import decode_text
+from skillrun.syntax.reading import decode_text, is_binary
 from skillrun.syntax.source import MAX_BYTES
 from skillrun.types.schemas import quote_value
 
-SEARCHED: Final = 65_536  # bytes in which a file has to have text
+MOST_BYTES: Final = 5_000_000  # bytes that one step reads
 INVISIBLE: Final = "\0\u200b"  # characters that are no text, besides white space
 OWN_KEYS: Final = ("answer", "answered_by", "asked_at", "confidence", "comment")
 
@@ -230,8 +230,24 @@ def late_files(run: Run, pattern: str, known: Iterable[str]) -> list[str]:
 
 
 def find_user_files(run: Run, pattern: str) -> list[str]:
-    """Return the names of the files that match the pattern. A file without text, such as a new one, does not count, and
-    neither does a file that the run wrote, unless a user has edited it."""
-    names = [name for name in run.store.matching(pattern) if not run.store.artifacts.is_unmodified(name)]
-    starts = {name: decode_text(run.store.files.read(name, SEARCHED))[0] for name in names}
-    return [name for name, text in starts.items() if "".join(text.split()).strip(INVISIBLE)]
+    """Return the names of the files that match the pattern and count as files of the user."""
+    return [name for name in run.store.matching(pattern) if not ignore_reason(run, name)]
+
+
+def ignore_reason(run: Run, name: str) -> str:
+    """Return why a file does not count as a file of the user; empty if it counts. A file counts if a `read` step can
+    read it, unless it has no text or the run wrote it and no user has edited it."""
+    if run.store.artifacts.is_unmodified(name):
+        return "was written by the run"
+    try:
+        content = run.store.files.read(name, MOST_BYTES)
+    except OSError as error:
+        return f"cannot be read ({error.strerror})"
+    if len(content) > MOST_BYTES:
+        return f"is larger than {MOST_BYTES:,} bytes"
+    text, undecoded = decode_text(content)
+    if not "".join(text.split()).strip(INVISIBLE):
+        return "is empty"
+    if undecoded or is_binary(content):
+        return "is not readable as text (UTF-8, or UTF-16 or UTF-32 with a byte order mark)"
+    return ""

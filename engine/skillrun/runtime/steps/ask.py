@@ -1,7 +1,7 @@
 """`ask`: asks the user questions, and returns the answers.
 
 With `files`, it waits for the user's files. It reports files that are ignored because they do not match, are links, are
-empty, or arrive too late.
+empty, cannot be read as text, or arrive too late.
 """
 
 from __future__ import annotations
@@ -19,7 +19,13 @@ from skillrun.questions.prepared_answers import InvalidPreparedAnswer
 from skillrun.questions.responder import QuestionSet
 from skillrun.replay import READS, Body, fingerprint_text, round_address
 from skillrun.runtime.asking.asking import CONTINUE_WITHOUT, ask_questions, pause_for_invalid_answer, record_pause
-from skillrun.runtime.asking.forms import answer_phrases, build_question_record, find_user_files, late_files
+from skillrun.runtime.asking.forms import (
+    answer_phrases,
+    build_question_record,
+    find_user_files,
+    ignore_reason,
+    late_files,
+)
 from skillrun.runtime.errors import StepFailed
 from skillrun.runtime.frame import Frame, StepResult
 from skillrun.runtime.run import Run
@@ -127,7 +133,6 @@ async def _find_files(step: Step, frame: Frame, pattern: str, where: str) -> Bod
     """Return the journal body with the files that match the pattern. Raises WaitingForUser if no file matches."""
     names = find_user_files(frame.run, pattern)
     default = frame.value(step, "default", None)
-    ignored = ignored_files(frame.run, pattern, names)
     if not names and pattern_folder(pattern):
         frame.run.store.artifacts.make_folder(pattern_folder(pattern))
     files = list(names)
@@ -147,6 +152,7 @@ async def _find_files(step: Step, frame: Frame, pattern: str, where: str) -> Bod
         use_default = given is not None and given[0].get("answer") == CONTINUE_WITHOUT
         files = [] if use_default else find_user_files(frame.run, pattern)
         names = [str(default)] if use_default else files
+    ignored = ignored_files(frame.run, pattern, files)
     _warn(frame, ignored)
     if not names:
         hint = f"put files that match `{pattern}` into {frame.run.store.location()}"
@@ -169,17 +175,13 @@ def pattern_folder(pattern: str) -> str:
 
 
 def ignored_files(run: Run, pattern: str, matched: Collection[str]) -> list[str]:
-    """Return a line for each ignored file or link in the pattern's folder, and for each matching file without text.
+    """Return a line for each ignored file or link in the pattern's folder, and for each matching file that is ignored.
 
     The line says why the file is ignored.
     """
     folder = pattern_folder(pattern)
     others = [name for name in run.store.matching(pattern) if name not in matched]
-    unmodified = run.store.artifacts.is_unmodified
-    lines = [
-        f"{quote_value(name)} {'was written by the run' if unmodified(name) else 'is empty'}, so it is ignored"
-        for name in others
-    ]
+    lines = [f"{quote_value(name)} {why}, so it is ignored" for name in others if (why := ignore_reason(run, name))]
     if not folder:
         return lines
     known = {*matched, *others, *run.store.artifacts.list_names()}

@@ -27,6 +27,7 @@ from skillrun.repository.readable_folder import SECONDS, PathWithheld, ReadableF
 from skillrun.repository.results import split_lines
 from skillrun.repository.wildcards import InvalidPattern, compile_wildcard
 from skillrun.runtime.asking.asking import ask_questions
+from skillrun.runtime.asking.forms import MOST_BYTES
 from skillrun.runtime.calls.tools import (
     open_project,
     open_repository,
@@ -54,7 +55,6 @@ INVALID_NAME_ERRNOS: Final = frozenset({errno.EEXIST, errno.EINVAL, errno.EISDIR
 
 KEEP, TAKE = "keep mine", "take the new one"
 WILDCARDS: Final = "*?["
-MOST: Final = 5_000_000  # bytes that one step reads
 MOST_PATHS: Final = 1_000  # paths that one `find` step may look for
 SIMULATED_LINE: Final = "     1\tof the code base that nobody has read yet"
 
@@ -231,11 +231,11 @@ def _matching(folder: ReadableFolder, pattern: str) -> list[str]:
 
 def _contents(names: list[str], read: Callable[[str, int], bytes]) -> list[tuple[str, bytes]]:
     """Return each name with the content that `read` returns. Raises SkillrunError if the files are too large."""
-    files, left = [], MOST
+    files, left = [], MOST_BYTES
     for name in names:
         content = read(name, left)
         if len(content) > left:
-            raise SkillrunError(f"a step reads at most {MOST:,} bytes; {quote_value(name)} exceeds that")
+            raise SkillrunError(f"a step reads at most {MOST_BYTES:,} bytes; {quote_value(name)} exceeds that")
         files.append((name, content))
         left -= len(content)
     if not files:
