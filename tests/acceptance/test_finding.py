@@ -103,6 +103,29 @@ def test_paths_and_records_are_returned_unchanged_in_three_lists(project: Call, 
     assert [one["place"]["line"] for one in result["found"]] == [*range(len(PRESENT)), len(items) - 1]
 
 
+@pytest.mark.finding("FB10")
+@pytest.mark.parametrize("entry", ["", "\0\0", "\x1b[0m", "x" * 5_000, "\u00e9" * 3_000, " ", "\n", "\ufffd"])
+def test_a_path_that_a_model_garbled_is_missing_alone(project: Call, skillrun: Call, entry: str) -> None:
+    folder = project("{{ named.data.files }}")
+    skill = folder / "skills" / "look" / "look.md"
+    model = "  - {id: named, agent: reader, output: {files(array): {path: string}}}\n"
+    text = (
+        skill.read_text().replace("steps:\n", f"steps:\n{model}").replace("## out", "## named\nName files.\n\n## out")
+    )
+    skill.write_text(text.replace("    otherwise: {say: Not searched., level: warn}\n", ""))
+    (folder / "roles").mkdir()
+    (folder / "roles" / "reader.md").write_text("---\nname: reader\n---\nYou read.\n")
+    paths = ["src/app.py", entry, "src/nothing.py"]
+    reply = {"address": "*", "data": {"files": [{"path": path} for path in paths]}}
+    (folder / "script.yaml").write_text(json.dumps([reply]))
+    done = skillrun("look", "hello", "--name", "it", "--script", "script.yaml")
+    assert done.code == 0, done.out + done.err
+    result = read_result(folder)
+    assert [one["path"] for one in result["found"]] == ["src/app.py"]
+    assert [one["path"] for one in result["missing"]][1:] == ["src/nothing.py"]
+    assert result["withheld"] == []
+
+
 def test_withheld_paths_are_withheld_whether_they_exist_or_not(project: Call, skillrun: Call) -> None:
     names = ["tls/server.pem", "tls/server.pem/x", "src/../tls/server.pem", "build", "build/", "build/out.txt"]
     folder = project(names)

@@ -311,7 +311,7 @@ async def run_find(step: Step, frame: Frame) -> StepResult:
     paths: list[str] = []
     for item in items:
         path = item.get("path") if isinstance(item, Mapping) else item
-        if not isinstance(path, str) or not path:
+        if not isinstance(path, str):
             reason = f"`find` takes paths, or records with a `path`; got {quote_value(str(item))}"
             raise StepFailed(reason, frame.at(step))
         paths.append(path)
@@ -409,10 +409,10 @@ def _look_up(repository: ReadableFolder, path: str) -> tuple[Verdict, bool]:
     """Return the status of a path, and whether it names one file that models may read, rather than a folder or pattern.
 
     A path that models may not see is reported as `withheld`, whether or not it exists. A path that leads out of the
-    folder is reported as `missing`.
+    folder is reported as `missing`. So is an empty path, which remains of a text without valid characters.
     """
     name = normpath(path)  # removes `..` without following links, as the author means it
-    if len(path) > LONGEST or "\0" in path or name.startswith(("/", "../")) or name == "..":
+    if not path or len(path) > LONGEST or "\0" in path or name.startswith(("/", "../")) or name == "..":
         return "missing", False
     try:
         with repository.open_path(name) as entry:
