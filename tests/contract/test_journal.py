@@ -97,6 +97,15 @@ def test_a_body_that_is_not_json_is_refused_and_not_recorded(journal: Journal, w
     assert journal.find("reply", "a", "1") is None
 
 
+@pytest.mark.finding("FA9")
+def test_a_body_with_too_many_values_to_be_read_is_not_recorded(journal: Journal) -> None:
+    with pytest.raises(JournalUnwritable, match="the `sent` record of a cannot be written: it has more than 1,000,000"):
+        record(journal, ("sent", "a", "1", {"value": [0] * 1_000_001}))
+    assert journal.pending_calls() == []
+    record(journal, ("sent", "a", "1", {"value": [0] * 10}))
+    assert journal.pending_calls() == [("a", "1")]
+
+
 def test_an_unknown_kind_fails_an_assertion(journal: Journal) -> None:
     with pytest.raises(AssertionError, match="guess"):
         record(journal, ("guess", "a", "1", {}))  # type: ignore[arg-type]

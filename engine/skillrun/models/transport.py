@@ -19,6 +19,7 @@ import httpx2
 from skillrun.library.models_yaml import parse_address
 from skillrun.models.messages import ModelError
 from skillrun.models.redaction import strip_userinfo
+from skillrun.types.records import count_values
 
 if TYPE_CHECKING:
     from skillrun.models.entries import ProviderConfig
@@ -151,10 +152,10 @@ class _LimitedStream(httpx2.AsyncByteStream):
                 yield piece
 
     def _count_values(self, piece: bytes) -> None:
-        """Count commas and opening brackets, also those in texts: every value but the first follows one."""
+        """Add the values in a piece of the body. Each event of a stream is counted from 0."""
         first, *events = _END_OF_EVENT.split(piece) if self._is_event_stream else [piece]
         for number, part in enumerate([first, *events]):
-            self._values = sum(map(part.count, (b",", b"[", b"{"))) + (0 if number else self._values)
+            self._values = count_values(part) + (0 if number else self._values)
             if self._values > MAX_VALUES:
                 raise ResponseRejected(f"has more than {MAX_VALUES:,} values and was cut off")
 

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from skillrun.events import Asked, Event, RunStarted
-from skillrun.types.records import field_checks, is_text
+from skillrun.types.records import field_checks, is_text, parse_json
 
 Record = dict[str, Any]
 FLUSH: Final = 0.1  # seconds
@@ -21,7 +21,7 @@ _encode = json.JSONEncoder(default=str, check_circular=False).encode  # ASCII, f
 def parse_event_line(line: bytes | str) -> Record | None:
     """Parse the event in a line. Return None if the line is not an event, or if a field is missing or invalid."""
     try:
-        event = json.loads(line)
+        event = parse_json(line)
     except (ValueError, RecursionError):
         return None
     if not isinstance(event, dict) or not is_text(event.get("event")):

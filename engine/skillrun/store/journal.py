@@ -24,6 +24,7 @@ from skillrun.store.rows import (
     decompress_piece,
 )
 from skillrun.syntax.diagnostics import SkillrunError
+from skillrun.types.records import check_values
 
 Kind = Literal["sent", "tried", "reply", "failed", "tool", "answer", "wrote", "void", "note", "summary"]
 KINDS: frozenset[str] = frozenset(get_args(Kind))
@@ -179,7 +180,13 @@ class Journal(ABC):
             self.check()
         if kind == "sent":
             self._check_place()
-        self._push(kind, address, fingerprint, body_to_bytes(body, self._number_of))
+        encoded = body_to_bytes(body, self._number_of)
+        try:
+            check_values(encoded)  # it could not be read again
+        except ValueError as error:
+            message = f"the `{kind}` record of {address} cannot be written: {error}"
+            raise JournalUnwritable(message, "shorten the conversation of this step, then resume the run") from None
+        self._push(kind, address, fingerprint, encoded)
         commit = self._commits
         try:
             await asyncio.sleep(0)  # other tasks of this loop iteration add their records

@@ -11,6 +11,8 @@ import zlib
 from collections.abc import Callable
 from typing import Any
 
+from skillrun.types.records import parse_json
+
 TEXT = "text"
 NO_CHAIN = bytes(32)
 
@@ -54,7 +56,7 @@ def body_from_bytes(data: bytes, text_of: Callable[[int], bytes]) -> dict[str, A
             return "".join(parts)
         return {key.removeprefix(_MARK): value for key, value in mapping.items()}
 
-    body: dict[str, Any] = json.loads(_text(data), object_hook=restore_strings if b"\\u0000" in data else None)
+    body: dict[str, Any] = parse_json(_text(data), restore_strings if b"\\u0000" in data else None)
     return body
 
 

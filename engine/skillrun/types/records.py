@@ -6,6 +6,7 @@ those of pydantic. docs/decisions/043-pydantic.md says why pydantic is not used.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
@@ -26,8 +27,30 @@ from typing import (
     is_typeddict,
 )
 
+MAX_VALUES: Final = 1_000_000
+"""Most values in a JSON text of a journal or transcript. Parsing takes up to 200 bytes for each. A reply, whose texts,
+keys and values count towards its maximum length, has fewer."""
 ValueCheck = Callable[[object], bool]
 Record = TypeVar("Record", bound=type)
+
+
+def count_values(text: str | bytes) -> int:
+    """Return the number of commas and opening brackets in a JSON text, also those in strings. The text, which is not
+    parsed, has at most one value more, since every value but the first follows one of them."""
+    return sum(map(text.count, ",[{")) if isinstance(text, str) else sum(map(text.count, (b",", b"[", b"{")))
+
+
+def check_values(text: str | bytes) -> None:
+    """Raise ValueError for a JSON text with more than `MAX_VALUES` values."""
+    if len(text) > MAX_VALUES and count_values(text) > MAX_VALUES:
+        raise ValueError(f"it has more than {MAX_VALUES:,} values")
+
+
+def parse_json(text: str | bytes, object_hook: Callable[[dict[str, Any]], Any] | None = None) -> Any:
+    """Return the value of a JSON text that others may have written. Raises ValueError, also for more than `MAX_VALUES`
+    values, and RecursionError."""
+    check_values(text)
+    return json.loads(text, object_hook=object_hook)
 
 
 class Bounds(NamedTuple):

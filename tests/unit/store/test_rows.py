@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from skillrun.store.event_lines import parse_event_line
 from skillrun.store.rows import body_from_bytes, body_to_bytes, chain_hash
 
 CHARACTERS = st.characters(exclude_categories=())  # including lone surrogates and control characters
@@ -80,3 +81,28 @@ def test_the_chain_hash_depends_on_the_boundaries_of_fields(
     shifted = (kind + address[:cut], address[cut:], fingerprint, body)
     same = shifted == (kind, address, fingerprint, body)
     assert (chain_hash(bytes(32), *shifted) == chain_hash(bytes(32), kind, address, fingerprint, body)) is same
+
+
+MANY = 1_000_001
+
+
+@pytest.mark.finding("FA9")
+@pytest.mark.parametrize("values", [b"{}," * 600_000 + b"{}", b"[" * MANY, b"1," * MANY + b"1", b'{"a":' * MANY])
+def test_a_body_with_too_many_values_is_not_parsed(values: bytes) -> None:
+    for body in (values, b'"\\u0000",' + values):  # a body that refers to texts is parsed differently
+        with pytest.raises(ValueError, match=r"it has more than 1,000,000 values"):
+            body_from_bytes(b'{"data":[' + body + b"]}", [].__getitem__)
+
+
+@pytest.mark.finding("FA9")
+def test_an_event_with_too_many_values_is_not_an_event() -> None:
+    for count, is_event in [(3, True), (MANY, False)]:
+        line = '{"event": "Later", "data": [' + "1," * count + "1]}"
+        assert (parse_event_line(line) is not None, parse_event_line(line.encode()) is not None) == (is_event, is_event)
+
+
+@pytest.mark.finding("FA9")
+def test_long_texts_and_the_longest_arguments_of_a_call_are_read_again() -> None:
+    row = "," * 500
+    for body in ({"text": "a, [b], {c}\n" * 1_000_000}, {"calls": [{"arguments": {"rows": [row] * 1_980}}]}):
+        assert Texts().round_trip(body) == body

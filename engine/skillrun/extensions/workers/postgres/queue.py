@@ -19,6 +19,7 @@ from skillrun.extensions.workers.postgres.database import Database
 from skillrun.library.settings import LIMIT_NAMES
 from skillrun.syntax.diagnostics import UsageError, sanitize
 from skillrun.syntax.source import MAX_BYTES
+from skillrun.types.records import check_values
 from skillrun.types.schemas import quote_value
 from skillrun.types.slugs import is_slug
 
@@ -241,9 +242,12 @@ class RunSubmission(BaseModel):
     def from_json(cls, text: str) -> Self:
         """Load a stored request. Raises InvalidRun unless it is a valid request of this version."""
         try:
+            check_values(text)
             return cls.model_validate_json(text)
         except ValidationError as error:
             places = dict.fromkeys(str(each["loc"][0]) for each in error.errors(include_input=False) if each["loc"])
             names = ", ".join(quote_value(place[:40]) for place in [*places][:5])
             message = f"the request of the run has invalid fields: {names}" if names else "the run has no valid request"
             raise InvalidRun(message, RESUBMIT_HINT) from None
+        except ValueError as error:
+            raise InvalidRun(f"the request of the run cannot be read: {error}", RESUBMIT_HINT) from None
