@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Container, Sequence
 from difflib import SequenceMatcher
 from inspect import cleandoc
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -255,6 +256,7 @@ class _SectionReader:
         self.comments: list[str] = []
         self.level = ""
         self.answer_line = 0
+        self.later_answers: list[tuple[int, int]] = []  # line of each further `Answer:`, and its place in `words`
         self.note = ""  # if the answer leaves the question open, the text from the user's next heading on
 
     def read(self, section: Sequence[Line]) -> QuestionReading:
@@ -262,8 +264,12 @@ class _SectionReader:
         self._read_heading(head_line, head)
         quoted: list[Line] = []
         for line, text in self._without_comments(section[1:]):
-            if not self.answer_line and (mark := _ANSWER.fullmatch(text)):
-                self.answer_line = line
+            mark = _ANSWER.fullmatch(text)
+            is_code = sum(word.lstrip().startswith(("```", "~~~")) for word in self.words) % 2
+            if mark and (not self.answer_line or (re.search("[:：]", text) and not is_code)):
+                if self.answer_line:
+                    self.later_answers.append((line, len(self.words)))
+                self.answer_line = self.answer_line or line
                 self.words.append(mark["rest"])
             elif not self.answer_line and levels_of(self.question) and (sure := _CONFIDENCE.fullmatch(text)):
                 self._read_confidence(line, sure["level"].strip())
@@ -278,6 +284,7 @@ class _SectionReader:
                     )
                     self.unclear.append((line, why))
                 (self.words if self.other is None or self.answer_line else self.other).append(text.rstrip())
+        second_answer = self._find_second_answer()
         other = None if self.other is None else cleandoc("\n".join(self.other))
         written = "\n".join([*self.words, other or "", *self.comments]).strip()
         strange = self._foreign_quotation(quoted)
@@ -288,6 +295,9 @@ class _SectionReader:
         self.unclear += [
             (line, f"`{to_one_line(text)}` is not part of the form; write below `Answer:`") for line, text in strange
         ]
+        if second_answer:
+            why = "there are two answers: `Answer:` occurs a second time here; keep one"
+            return QuestionReading({}, (*self.unclear, (second_answer, why)), written)
         at = self.answer_line or head_line
         words = self._split_note("\n".join(self.words).strip())
         answer, reasons = interpret_answer(self.question, self.ticked, other, words, self.phrases)
@@ -335,8 +345,16 @@ class _SectionReader:
                 remaining += [(line, after)] if after.strip() else []
         return remaining
 
+    def _find_second_answer(self) -> int:
+        """Return the line of the second `Answer:` with text; 0 if there is at most one answer."""
+        starts = [(self.answer_line, 0), *self.later_answers, (0, len(self.words))]
+        filled = [line for (line, start), (_, end) in pairwise(starts) if any(map(str.strip, self.words[start:end]))]
+        return filled[1] if len(filled) > 1 else 0
+
     def _read_confidence(self, line: int, text: str) -> None:
         """Read the user's confidence level, which may be abbreviated."""
+        if text and self.level:
+            self.unclear.append((line, f"`{to_one_line(text)}` is a second level; keep one"))
         matches = find_levels(self.question, text.strip(" .*_`"))
         self.level = matches[0] if len(matches) == 1 else ""
         if text and not self.level:
@@ -360,7 +378,9 @@ class _SectionReader:
         if mark and not set(mark) <= TICKS:
             self.unclear.append((line, f"the box `[{mark}]` is neither ticked nor empty"))
         elif other:
-            if mark or other["words"]:
+            if self.other and (mark or other["words"]):
+                self.unclear.append((line, "`Other` has text a second time here; keep one"))
+            elif mark or other["words"]:
                 self.other = [other["words"] or ""]
         elif mark:
             self.ticked += choices

@@ -405,6 +405,37 @@ def test_an_unclear_answer_is_reported_and_not_guessed(
     assert caught.value.next_step.endswith("form-0.md at these lines")
 
 
+@pytest.mark.finding("FR89")
+@pytest.mark.parametrize("question", [STORE, OPEN, SEVERAL, BOTH, WORDS], ids=lambda question: question["id"])
+@pytest.mark.parametrize(
+    "lines",
+    ["Answer: A\nAnswer: B", "Answer: A\n\n**Answer:** B", "Answer:\nA\n\nanswer :\nB\n", "Answer: A\nAnswer: A"],
+)
+def test_two_answers_to_a_question_are_reported(tmp_path: Path, question: Question, lines: str) -> None:
+    with pytest.raises(
+        UnclearAnswers, match="Q1: there are two answers: `Answer:` occurs a second time here"
+    ) as caught:
+        read_filled(tmp_path, [question], below_introduction(replacing("Answer:", lines)))
+    assert caught.value.readings[0].answer == {}
+    assert "Answer" not in caught.value.readings[0].words
+
+
+@pytest.mark.finding("FR89")
+@pytest.mark.parametrize("lines", ["Answer:\n\nAnswer: B", "Answer: B\n\nAnswer:", "Answer:\nAnswer:\nB"])
+def test_a_second_answer_line_without_text_does_not_count(tmp_path: Path, lines: str) -> None:
+    for question in (STORE, OPEN):
+        assert read_filled(tmp_path, [question], below_introduction(replacing("Answer:", lines))) == [SERVER]
+
+
+@pytest.mark.finding("FR89")
+def test_a_second_level_or_own_text_of_a_question_is_reported(tmp_path: Path) -> None:
+    levels: Question = {**WORDS, "levels": ["low", "high"]}
+    with pytest.raises(UnclearAnswers, match="`low` is a second level"):
+        read_filled(tmp_path, [levels], replacing("How sure (low, high):", "How sure: high\nHow sure: low"))
+    with pytest.raises(UnclearAnswers, match="`Other` has text a second time"):
+        read_filled(tmp_path, [OPEN], replacing("- [ ] Other:", "- [x] Other: a disk\n- [x] Other: a tape"))
+
+
 def test_all_unclear_answers_are_reported_together(tmp_path: Path) -> None:
     with pytest.raises(UnclearAnswers) as caught:
         read_filled(
