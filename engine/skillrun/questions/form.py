@@ -263,9 +263,10 @@ class _SectionReader:
         head_line, head = section[0]
         self._read_heading(head_line, head)
         quoted: list[Line] = []
+        is_code = False
         for line, text in self._without_comments(section[1:]):
             mark = _ANSWER.fullmatch(text)
-            is_code = sum(word.lstrip().startswith(("```", "~~~")) for word in self.words) % 2
+            is_code ^= bool(self.answer_line) and text.lstrip().startswith(("```", "~~~"))
             if mark and (not self.answer_line or (re.search("[:：]", text) and not is_code)):
                 if self.answer_line:
                     self.later_answers.append((line, len(self.words)))

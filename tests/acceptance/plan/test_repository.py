@@ -167,6 +167,34 @@ def test_only_the_first_20_tool_calls_of_a_turn_run(plan: Plans) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.row("Z4", "Z6")
+@pytest.mark.finding("FB11")
+@pytest.mark.parametrize(
+    ("count", "field", "length"),
+    [(6_000, "id", 8), (20, "id", 20_000), (40, "name", 10_000), (3, "path", 200_000), (1, "path", 600_000)],
+)
+def test_the_next_request_stays_within_the_window(plan: Plans, count: int, field: str, length: int) -> None:
+    calls = []
+    for number in range(count):
+        value = f"c{number}" + " x/y" * (length // 4)
+        call = {"id": f"c{number}", "name": "Read", "arguments": {"path": "theme.py"}}
+        calls.append({**call, **({"arguments": {"path": value}} if field == "path" else {field: value})})
+    run = research_plan(
+        plan,
+        {"address": f"{FINDINGS}/1.1", "calls": calls},
+        {"address": f"{FINDINGS}/2.1", "text": "### What exists\nA theme."},
+    )
+    for request in requests(run):
+        assert len(json.dumps(request["messages"])) < 400_000
+    if field != "path":
+        last = requests(run)[1]["messages"]
+        made = [call["id"] for message in last for call in message["calls"]]
+        assert made == [message["call_id"] for message in last if message["role"] == "tool"]
+        assert len(made) == len(set(made)) == min(count, 50)
+        assert count <= 50 or results(requests(run)[1])[-1].endswith("which were not run: 5,950)")
+
+
+@pytest.mark.slow
 @pytest.mark.row("Q1")
 def test_code_cited_by_the_research_is_in_the_prompts_that_need_it(plan: Plans) -> None:
     places = "### What exists\nThe page.\n\n### The code itself\n- `skin/theme.py:2-3`: the colour\n- `skin/none.py:1`"

@@ -96,11 +96,13 @@ async def converse(
             elif reply.stop == "refusal":
                 why = f"{request.model}: {why}"
             return answer(_STATUS[reply.stop], reason=why, next_step=next_step)
-        if reply.calls and request.answer_now:
-            return answer("error", reason=_CALLS_TOOLS)
-        if reply.calls and request.tools:
-            messages.append(Message("assistant", (Block(reply.text),) if reply.text else (), reply.calls))
-            messages.extend(await run_tools(phase, member_request, address, messages, reply.calls, reads))
+        if reply.calls and (request.tools or request.answer_now):
+            is_last = request.answer_now
+            used = [] if is_last else await run_tools(phase, member_request, address, messages, reply, reads)
+            if not used:
+                too_long = f"the tool calls of the reply exceed the window of {request.model}"
+                return answer("error", reason=_CALLS_TOOLS if is_last else too_long)
+            messages += used
             continue
         history = (*messages, Message("assistant", (Block(reply.text),)))
         if record_request is not None:

@@ -11,7 +11,8 @@ import errno
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,7 +21,7 @@ from skillrun.definitions.verbs import LOOKUP
 from skillrun.events import Notice, ToolUsed
 from skillrun.installation import extra_hint, has_outlines
 from skillrun.library.settings import secret_names
-from skillrun.models.messages import Block, Message, ToolCall, ToolSpec
+from skillrun.models.messages import Block, Message, Reply, ToolCall, ToolSpec
 from skillrun.replay import TOOL_CALLS, Body, RefusedInDryRun
 from skillrun.repository.confined_folder import ConfinedFolder
 from skillrun.repository.paths import PathRefused
@@ -31,6 +32,7 @@ from skillrun.runtime.frame import Frame, SeatedMember
 from skillrun.runtime.prompts.context import MIN_REPLY_TOKENS
 from skillrun.runtime.run import PhaseRun, Run
 from skillrun.scoring.compaction import KINDS, clip, estimate_tokens
+from skillrun.store.files import sha256_of
 from skillrun.syntax.diagnostics import SkillrunError, UsageError, sanitize
 from skillrun.templates.functions import wrap_untrusted_text
 from skillrun.types.schemas import quote_value
@@ -38,26 +40,36 @@ from skillrun.types.schemas import quote_value
 INTERRUPTED: Final = "error: the run ended during this tool call; it may have taken effect, and is not repeated"
 
 
+MOST_REFUSED: Final = 30  # tool calls of one turn that are answered with an error because too many were made
+MAX_ID: Final = 200  # characters
+MAX_NAME: Final = 128  # characters
+
+
 async def run_tools(
     phase: PhaseRun,
     member_request: MemberRequest,
     address: str,
     messages: Sequence[Message],
-    calls: Sequence[ToolCall],
+    reply: Reply,
     reads: list[LineRange],
 ) -> list[Message]:
-    """Run the tool calls, and return a message with the result of each.
+    """Run the tool calls of a reply, and return a message with the calls and a message with the result of each. Return
+    an empty list if `messages` leave no room for any call.
 
-    The results share the room that `messages` leave in the window. If they leave no room for a reply, each is cut to an
-    equal share.
+    The results share the room that remains in the window. If they leave no room for a reply, each is cut to an equal
+    share.
     """
+    calls = _select_calls(member_request, messages, reply)
+    if not calls:
+        return []
+    history = [*messages, Message("assistant", (Block(reply.text),) if reply.text else (), calls)]
 
     def build_messages(texts: Sequence[str]) -> list[Message]:
         pairs = zip(calls, texts, strict=True)
         return [Message("tool", (Block(wrap_untrusted_text(text)),), call_id=tool.id) for tool, text in pairs]
 
     def free_room(results: list[Message]) -> int:
-        return member_request.room([*messages, *results]) - MIN_REPLY_TOKENS
+        return member_request.room([*history, *results]) - MIN_REPLY_TOKENS
 
     room = left = free_room(build_messages([""] * len(calls)))
     texts: list[str] = []
@@ -65,10 +77,24 @@ async def run_tools(
         share = max(0, left) // max(1, min(len(calls), member_request.calls) - number)
         texts.append(await _run_tool(phase, member_request, address, number, tool, share, reads))
         left -= estimate_tokens(texts[-1])
+    if more := len(reply.calls) - len(calls):
+        texts[-1] += f"\n(further tool calls of this turn, which were not run: {more:,})"
     results = build_messages(texts)
-    if free_room(results) >= 0:
-        return results
-    return build_messages([clip(text, max(0, room) // len(texts)) for text in texts])
+    if free_room(results) < 0:
+        results = build_messages([clip(text, max(0, room) // len(texts)) for text in texts])
+    return [history[-1], *results]
+
+
+def _select_calls(member_request: MemberRequest, messages: Sequence[Message], reply: Reply) -> tuple[ToolCall, ...]:
+    """Return the calls that the conversation keeps. Long ids and names are shortened. A call is left out if too many
+    precede it, or if the window has no room for it."""
+    calls = [
+        replace(call, id=call.id if len(call.id) <= MAX_ID else sha256_of(call.id)[:32], name=call.name[:MAX_NAME])
+        for call in reply.calls[: member_request.calls + MOST_REFUSED]
+    ]
+    room = member_request.room(messages) - MIN_REPLY_TOKENS - estimate_tokens(reply.text)
+    sizes = accumulate(estimate_tokens(str(call.to_dict())) for call in calls)
+    return tuple(call for call, size in zip(calls, sizes, strict=True) if size <= room)
 
 
 async def _run_tool(

@@ -207,6 +207,9 @@ def conversation(frame: Frame, step: Step, seated: SeatedMember) -> tuple[Messag
     return earlier[-1] if earlier else ()
 
 
+FREE_CALLS: Final = 2_000  # characters of the tool calls of a turn that the estimate leaves out, since they are few
+
+
 def estimate_request_tokens(
     system: tuple[Block, ...],
     messages: Sequence[Message],
@@ -217,6 +220,8 @@ def estimate_request_tokens(
     """Return the estimated tokens of a request. If an upper bound is at most `enough`, return that bound instead."""
     texts = [block.text for block in system]
     texts += [block.text for message in messages for block in message.blocks]
+    calls = [str([call.to_dict() for call in message.calls]) for message in messages if message.calls]
+    texts += [text for text in calls if len(text) > FREE_CALLS]
     if schema:
         texts.append(str(schema))
     fixed = 8 * len(messages) + (estimate_tokens(str([vars(tool) for tool in tools])) if tools else 0)
