@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from subprocess import Popen
 
 import pytest
 
 from skillrun.extensions.workers.commands.open_store import open_database, open_store
-from skillrun.extensions.workers.dispatch import Dispatcher
+from skillrun.extensions.workers.dispatch import Dispatcher, serve
 from skillrun.extensions.workers.postgres.lease import PostgresLease, RunRow
 from skillrun.extensions.workers.postgres.queue import DueRun
 from skillrun.extensions.workers.postgres.roster import WorkerHeartbeat
@@ -157,6 +158,32 @@ def test_unfinished_jobs_of_dead_workers_are_removed_and_others_stay(
     start()
     left = "SELECT task_name, args FROM procrastinate_jobs WHERE status = 'doing' ORDER BY task_name DESC"
     wait_until(lambda: open_database(store).rows(left) == [("skillrun.go_on", {"run": "2"}), ("another.task", {})])
+
+
+@pytest.mark.finding("FA11")
+@pytest.mark.row("W4")
+def test_a_job_with_invalid_arguments_is_removed_without_a_traceback(
+    store: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    arguments = ['"text"', "[1]", "7", "null", "{}", '{"run": 1}', '{"runs": "x"}', "9" * 5000, "[" * 2000 + "]" * 2000]
+    for text in (*arguments, '{"run": "ada"}'):
+        insert = "INSERT INTO procrastinate_jobs (queue_name, task_name, args) VALUES ('q', 'skillrun.go_on', %(text)s)"
+        open_database(store).rows(insert, {"text": text})
+    runs: list[str] = []
+
+    async def serve_jobs() -> None:
+        stopping = asyncio.Event()
+
+        async def on_job(run: str) -> None:
+            runs.append(run)
+            stopping.set()
+
+        await serve(store, on_job, "worker", ["q"], stopping, runs.append)
+
+    asyncio.run(asyncio.wait_for(serve_jobs(), 20))
+    assert runs == ["ada"]
+    assert open_database(store).rows("SELECT args FROM procrastinate_jobs WHERE NOT args ? 'run'") == []
+    assert caplog.text == ""
 
 
 @pytest.mark.slow

@@ -20,6 +20,7 @@ from procrastinate.schema import SchemaManager
 
 from skillrun.extensions.workers.postgres.database import CONNECT_TIMEOUT, Database, StoreUnavailable
 from skillrun.extensions.workers.postgres.queue import DEFAULT_QUEUE, DueRun
+from skillrun.types.records import parse_json
 from skillrun.types.slugs import is_slug
 
 logging.getLogger("procrastinate").setLevel(logging.CRITICAL)  # this module reports Procrastinate's failures
@@ -125,7 +126,8 @@ async def _serve_connection(
     url: str, on_job: Callable[[str], Awaitable[None]], name: str, queues: Sequence[str], stopping: asyncio.Event
 ) -> None:
     """Serve jobs until the connection breaks or `stopping` is set."""
-    app = App(connector=PsycopgConnector(conninfo=url, min_size=1, max_size=4, timeout=CONNECT_TIMEOUT))
+    pool: dict[str, Any] = {"min_size": 1, "max_size": 4, "timeout": CONNECT_TIMEOUT}
+    app = App(connector=PsycopgConnector(conninfo=url, json_loads=_parse_arguments, **pool))
 
     @app.task(name=TASK)
     async def process_job(run: object) -> None:
@@ -151,6 +153,15 @@ async def _serve_connection(
             task.cancel()
         with suppress(asyncio.CancelledError):
             await worker
+
+
+def _parse_arguments(text: str | bytes) -> dict[str, Any]:
+    """Return the arguments of a job. They are empty if they are invalid, because Procrastinate needs an object."""
+    try:
+        arguments = parse_json(text)
+    except (ValueError, RecursionError):
+        return {}
+    return arguments if isinstance(arguments, dict) else {}
 
 
 async def _remove_stalled_jobs(app: App) -> None:
