@@ -10,11 +10,15 @@ from dataclasses import MISSING, fields
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from skillrun.events import Asked, Event, RunStarted
+from skillrun.events import Asked, Event, Notice, RunStarted
 from skillrun.types.records import field_checks, is_text, parse_json
 
 Record = dict[str, Any]
 FLUSH: Final = 0.1  # seconds
+MAX_EVENTS: Final = 200_000
+"""Most events of a transcript that are read. The longest runs write a tenth of that."""
+OMITTED_EVENTS: Final = Notice(f"only the last {MAX_EVENTS:,} events of the transcript are read", "warn").to_dict()
+"""The event that stands for the earlier events of a longer transcript."""
 _encode = json.JSONEncoder(default=str, check_circular=False).encode  # ASCII, for `cat`
 
 

@@ -188,7 +188,7 @@ def read_history(events: Iterable[Record]) -> RunHistory:
                 history.notices[str(event["text"])] = None
             case "PhaseStarted" if is_phase_event:
                 in_round.happened, in_round.ended = [], {}
-                in_round.so_far = {"quality_warnings": [], "artifacts": []}
+                in_round.so_far = {"quality_warnings": [], "artifacts": {}}
             case "PhaseEnded" if is_phase_event and not event["final"]:
                 in_round.seconds += event["seconds"]
                 in_round.waited += history.times.waiting_seconds(phase, history.times.last)
@@ -196,8 +196,7 @@ def read_history(events: Iterable[Record]) -> RunHistory:
             case "Said" if in_round.so_far is not None and event["level"] == "warn":
                 in_round.so_far["quality_warnings"].append(event["text"])
             case "Wrote" if in_round.so_far is not None and is_artifact_name(event["path"]):
-                names = in_round.so_far["artifacts"]
-                in_round.so_far["artifacts"] = list(dict.fromkeys([*names, event["path"]]))
+                in_round.so_far["artifacts"][event["path"]] = None
             case "Pruned":
                 history.dropped[event["address"]] = event["text"]
         if kind in _HAPPENED or event.get("reason"):
@@ -205,6 +204,9 @@ def read_history(events: Iterable[Record]) -> RunHistory:
         questions.add(event)
         if at is not None:
             calls.add(event, at, rounds[phase])
+    for phase_history in history.rounds.values():
+        so_far = phase_history.so_far
+        phase_history.so_far = so_far and {**so_far, "artifacts": list(so_far["artifacts"])}
     history.spans, history.exchanges = calls.finish(), questions.finish()
     history.waiting = list(questions.waiting.values())
     history.shown = list(questions.shown.values())
@@ -244,16 +246,18 @@ class _QuestionTimeline:
         self.waiting: dict[str, PendingQuestions] = {}
         self.shown: dict[tuple[str, str], ShownQuestion] = {}
         self._count = 0
+        self._unshown: dict[str, None] = {}  # addresses of waiting questions that no process has waited for
         self._open: dict[str, dict[str, Exchange]] = {}
         self._exchanges: list[Exchange] = []
 
     def add(self, event: Record) -> None:
         self._count += 1
         if event["event"] == "RunEnded" and event["status"] in ("waiting", "interrupted"):
-            for waiting in self.waiting.values():
+            for waiting in filter(None, map(self.waiting.get, self._unshown)):
                 for each in waiting.questions:
                     shown = ShownQuestion(waiting.key, each, self._count)
                     self.shown.setdefault((waiting.address, _question_key(each)), shown)
+            self._unshown.clear()
         match event["event"]:
             case "RunStarted":
                 self.waiting.clear()
@@ -269,6 +273,7 @@ class _QuestionTimeline:
                 }
                 if fingerprint := event.get("fingerprint"):
                     may_skip, enough = event["may_skip"], event["enough"]
+                    self._unshown[address] = None
                     self.waiting[address] = PendingQuestions(
                         address, fingerprint, phase, tuple(questions), computed, may_skip, enough
                     )

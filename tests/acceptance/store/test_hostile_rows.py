@@ -13,6 +13,7 @@ from skillrun.extensions.workers.commands.open_store import open_database
 from skillrun.extensions.workers.postgres import journal
 from skillrun.extensions.workers.postgres.database import Database
 from skillrun.extensions.workers.postgres.queue import PIECE
+from skillrun.extensions.workers.postgres.stored_run import PostgresStore
 from skillrun.repository.paths import PathRefused
 from skillrun.store.artifacts import check_names, normalize_artifact_name
 from skillrun.store.files import sha256_of
@@ -314,6 +315,18 @@ def test_a_journal_and_a_transcript_are_read_in_batches(
     monkeypatch.setattr(journal, "_READ", journal._READ.replace(f"LIMIT {journal.BATCH_ROWS}", "LIMIT 1"))
     assert skillrun("show", "x").out == shown
     assert set(skillrun("logs", "x").out.splitlines()) <= set(whole.splitlines())
+
+
+@pytest.mark.finding("FC5")
+def test_only_the_last_events_of_a_stored_transcript_are_read(
+    hostile: HostileStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert hostile.work().code == 0
+    line = """'{"event": "Notice", "text": "event ' || number || '"}'"""
+    hostile.database.script(f"INSERT INTO events (run, line) SELECT id, {line} FROM runs, generate_series(1, 9) number")
+    monkeypatch.setattr(journal, "MAX_EVENTS", 3)
+    texts = [event["text"] for event in PostgresStore(hostile.database).open_run("x").events()]
+    assert texts == ["only the last 200,000 events of the transcript are read", "event 7", "event 8", "event 9"]
 
 
 @pytest.mark.finding("FA5", "FA6", "FA7")

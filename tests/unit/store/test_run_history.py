@@ -88,3 +88,23 @@ def test_replayed_calls_and_answers_are_shown_once() -> None:
     ]
     (exchange,) = timeline.exchanges
     assert (exchange.computed, exchange.answer) == (True, {**question, "answer": "yes"})
+
+
+@pytest.mark.slow  # 200,000 events, the most that are read
+@pytest.mark.finding("FC5")
+def test_many_files_and_questions_of_one_phase_are_read_in_linear_time() -> None:
+    """One comparison with each earlier event would take longer than the time-out of a test."""
+    start = {"event": "PhaseStarted", "phase": "one", "round": 1}
+    files = [{"event": "Wrote", "phase": "one", "path": f"{number % 90_000}.md"} for number in range(100_000)]
+    asked = {"event": "Asked", "phase": "one", "computed": False, "may_skip": [], "enough": 0, "fingerprint": "f"}
+    ended = {"event": "RunEnded", "status": "waiting"}
+    questions = [
+        event
+        for number in range(50_000)
+        for event in ({**asked, "address": f"w/one/{number}", "questions": [{"id": "q", "text": "Sure?"}]}, ended)
+    ]
+    history = read_history([start, *files, *questions])
+    open_phase = history.rounds["one", 1].so_far
+    assert open_phase is not None
+    assert open_phase["artifacts"] == [f"{number}.md" for number in range(90_000)]
+    assert (len(history.shown), len(history.waiting)) == (50_000, 50_000)

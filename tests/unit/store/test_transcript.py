@@ -12,7 +12,8 @@ import pytest
 from skillrun.events import Asked, Event, EventStream, Notice
 from skillrun.repository.confined_folder import ConfinedFolder
 from skillrun.store.event_lines import EVENT_TYPES
-from skillrun.store.local.transcript import TRANSCRIPT, LocalTranscript
+from skillrun.store.local import transcript
+from skillrun.store.local.transcript import TRANSCRIPT, LocalTranscript, read_events
 from skillrun.types.records import field_checks
 
 
@@ -47,3 +48,19 @@ def test_a_question_is_on_disk_before_the_user_can_answer_in_another_terminal(tm
 
     (tmp_path / ".run").mkdir()
     assert [json.loads(line)["event"] for line in asyncio.run(write()).splitlines()] == ["Notice", "Asked"]
+
+
+@pytest.mark.finding("FC5")
+@pytest.mark.parametrize("follow", [False, True])
+def test_only_the_last_events_of_a_huge_transcript_are_read(
+    tmp_path: Path, follow: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transcript, "MAX_EVENTS", 3)
+    (tmp_path / TRANSCRIPT).parent.mkdir()
+    lines = [json.dumps(Notice(str(number)).to_dict()) for number in range(5)]
+    read: list[list[str]] = []
+    with ConfinedFolder(tmp_path) as folder:
+        for text in ("", *("\n".join(lines[:end]) + "\n" for end in (3, 5))):
+            (tmp_path / TRANSCRIPT).write_text(text)
+            read.append([event["text"] for event in read_events(folder, follow=follow)])
+    assert read == [[], ["0", "1", "2"], ["only the last 200,000 events of the transcript are read", "2", "3", "4"]]

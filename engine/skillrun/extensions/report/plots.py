@@ -5,9 +5,12 @@ Positions and widths are in per cent of the chart's width.
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from heapq import heappop, heappush
+from itertools import accumulate, pairwise
 from typing import Any, Final, NamedTuple
 
 from skillrun.extensions.report.call_views import CallView, StepView
@@ -85,13 +88,14 @@ def build_timeline_chart(spans: Sequence[CallSpan], now: float) -> TimelineChart
     gap = min(PAUSE_WIDTH, MAX_PAUSES_WIDTH / max(1, len(periods) - 1))
     scale = (100 - gap * (len(periods) - 1)) / total
 
+    ends = [end for _, end in periods]
+    offsets = [0.0, *accumulate((end - start) * scale + gap for start, end in periods)]
+
     def to_percent(moment: float) -> float:
-        at = 0.0
-        for start, end in periods:
-            if moment <= end:
-                return at + max(0.0, moment - start) * scale
-            at += (end - start) * scale + gap
-        return at - gap
+        number = bisect_left(ends, moment)
+        if number == len(periods):
+            return offsets[-1] - gap
+        return offsets[number] + max(0.0, moment - periods[number][0]) * scale
 
     pauses = [(to_percent(end) + gap / 2, after[0] - end) for (_, end), after in pairwise(periods)]
     return TimelineChart(_rows(spans, now, to_percent), pauses, total)
@@ -109,15 +113,18 @@ def _merge_periods(periods: Iterable[tuple[float, float]], least: float) -> list
 
 
 def _rows(spans: Iterable[CallSpan], now: float, to_percent: Callable[[float], float]) -> list[TimelineRow]:
+    """Return the rows with their bars. Each bar is in the first lane that is free at its start."""
     rows: dict[tuple[str, int], list[Bar]] = {}
-    free: dict[tuple[str, int], list[float]] = {}
+    busy: defaultdict[tuple[str, int], list[tuple[float, int]]] = defaultdict(list)  # heaps of (end, lane)
+    free: defaultdict[tuple[str, int], list[int]] = defaultdict(list)  # heaps of lanes
     for span in spans:
         key = (span.phase, span.round)
         start = min(to_percent(span.start), 100 - MIN_BAR_WIDTH)
         width = max(MIN_BAR_WIDTH, to_percent(span.end if span.end is not None else now) - start)
-        lanes = free.setdefault(key, [])
-        lane = next((number for number, end in enumerate(lanes) if end <= start + 1e-9), len(lanes))
-        lanes[lane : lane + 1] = [start + width]
+        while busy[key] and busy[key][0][0] <= start + 1e-9:
+            heappush(free[key], heappop(busy[key])[1])
+        lane = heappop(free[key]) if free[key] else len(busy[key])
+        heappush(busy[key], (start + width, lane))
         rows.setdefault(key, []).append(Bar(span, start, min(width, 100 - start), lane))
     return [TimelineRow(phase, number, bars) for (phase, number), bars in rows.items()]
 

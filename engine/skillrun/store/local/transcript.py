@@ -8,11 +8,13 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
+from functools import partial
+from itertools import islice
 from typing import Final
 
 from skillrun import events as kinds
 from skillrun.repository.confined_folder import ConfinedFolder
-from skillrun.store.event_lines import Record, Transcript, parse_event_line
+from skillrun.store.event_lines import MAX_EVENTS, OMITTED_EVENTS, Record, Transcript, parse_event_line
 from skillrun.store.local.lock import LocalLease
 from skillrun.syntax.diagnostics import SkillrunError
 
@@ -61,15 +63,26 @@ class LocalTranscript(Transcript):
 def read_events(folder: ConfinedFolder, *, follow: bool = False) -> Iterator[Record]:
     """Yield the events of the transcript, oldest first. With `follow`, continue until the run ends.
 
-    Lines without a valid event are left out. Reading stops at a line that is too long; the last event then reports the
-    problem.
+    Lines without a valid event are left out, and all but the last `MAX_EVENTS` lines, with a notice. Reading stops at a
+    line that is too long; the last event then reports the problem.
     """
     try:
-        yield from filter(None, map(parse_event_line, read_lines(folder, follow=follow)))
+        omitted_count = max(0, _count_lines(folder) - MAX_EVENTS)
+        if omitted_count:
+            yield {**OMITTED_EVENTS}
+        yield from filter(None, map(parse_event_line, islice(read_lines(folder, follow=follow), omitted_count, None)))
     except PermissionError:
         yield {**kinds.Notice("only the owner of this run may read its transcript", "warn").to_dict()}
     except EndlessLine as error:
         yield {**kinds.Notice(error.message, "warn").to_dict()}
+
+
+def _count_lines(folder: ConfinedFolder) -> int:
+    try:
+        with os.fdopen(folder.open(TRANSCRIPT), "rb", buffering=0) as file:
+            return sum(chunk.count(b"\n") for chunk in iter(partial(file.read, SIZE), b""))
+    except FileNotFoundError:
+        return 0
 
 
 class EndlessLine(SkillrunError):

@@ -32,6 +32,19 @@ def test_simultaneous_calls_use_several_lanes_and_consecutive_calls_one() -> Non
     assert (row.lanes, row.seconds, chart.pauses) == (2, 20.0, [])
 
 
+@pytest.mark.slow  # as many calls as the events that are read
+@pytest.mark.finding("FC5")
+def test_as_many_calls_as_a_transcript_can_have_are_drawn() -> None:
+    """A search of each call among the others, or among the pauses, would take longer than the time-out of a test."""
+    parallel = [CallSpan("w/a", "a", 1, "m", "m", 1.0, 1) for _ in range(50_000)]
+    apart = [CallSpan("w/b", "b", 1, "m", "m", 1e4 * number, 1, 1e4 * number + 1) for number in range(1, 50_000)]
+    chart = build_timeline_chart([*parallel, *apart], 2.0)
+    assert chart is not None
+    lanes = [[bar.lane for bar in row.bars] for row in chart.rows]
+    assert lanes[0] == list(range(50_000))
+    assert (len(chart.pauses), len(lanes[1])) == (49_999, 49_999)
+
+
 def test_a_pause_of_days_takes_little_room() -> None:
     days = 3 * 86_400.0
     chart = build_timeline_chart([SPAN, replace(SPAN, phase="two", start=days, end=days + 30)], days + 30)

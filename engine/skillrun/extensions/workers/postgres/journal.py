@@ -13,7 +13,7 @@ from typing import Final
 
 from skillrun.extensions.workers.postgres.database import StoreUnavailable
 from skillrun.extensions.workers.postgres.lease import RunRow
-from skillrun.store.event_lines import Transcript
+from skillrun.store.event_lines import MAX_EVENTS, Transcript
 from skillrun.store.journal import RESTORE_HINT, BodyCheck, Index, JournalDamaged, JournalRow, accept_any_body
 from skillrun.store.memory import MemoryJournal
 from skillrun.store.rows import chain_hash
@@ -129,6 +129,7 @@ _KEEP: Final = """
     FROM quick, runs, unnest(%(lines)s::text[]) WITH ORDINALITY AS new (line, at)
     WHERE runs.id = %(run)s AND runs.epoch = %(epoch)s ORDER BY new.at
 """
+_LAST_OMITTED: Final = "SELECT number FROM events WHERE run = %(run)s ORDER BY number DESC OFFSET %(most)s LIMIT 1"
 _READ_EVENTS: Final = """
     SELECT number, line FROM (
         SELECT number, line, sum(octet_length(line)) OVER (ORDER BY number) AS size FROM (
@@ -165,9 +166,15 @@ class PostgresTranscript(Transcript):
             self._error = error
 
 
-def read_lines(row: RunRow, is_held: Callable[[], bool], *, follow: bool = False) -> Iterator[str]:
-    """Yield the lines of the transcript, oldest first. With `follow`, continue until the run is released."""
-    after = 0
+def last_omitted_event(row: RunRow) -> int:
+    """Return the number of the last event before the last `MAX_EVENTS` events of the run; 0 if it has no more."""
+    found = row.database.rows(_LAST_OMITTED, row.values(most=MAX_EVENTS))
+    return int(found[0][0]) if found else 0
+
+
+def read_lines(row: RunRow, is_held: Callable[[], bool], after: int = 0, *, follow: bool = False) -> Iterator[str]:
+    """Yield the lines of the transcript after the event with the number `after`, oldest first. With `follow`, continue
+    until the run is released."""
     while True:
         is_followed = follow and is_held()
         while found := row.database.rows(_READ_EVENTS, row.values(after=after, most=SIZE, longest=LONGEST)):

@@ -11,10 +11,16 @@ from typing import Final
 
 from skillrun.extensions.workers.postgres.database import Database, StoreRefused, StoreUnavailable
 from skillrun.extensions.workers.postgres.files import STARTED, PostgresFiles, RunEdits, list_started_runs
-from skillrun.extensions.workers.postgres.journal import PostgresJournal, PostgresTranscript, read_lines, read_rows
+from skillrun.extensions.workers.postgres.journal import (
+    PostgresJournal,
+    PostgresTranscript,
+    last_omitted_event,
+    read_lines,
+    read_rows,
+)
 from skillrun.extensions.workers.postgres.lease import LEASE, PostgresLease, RunRow
 from skillrun.repository.paths import require_slug
-from skillrun.store.event_lines import Record, parse_event_line
+from skillrun.store.event_lines import OMITTED_EVENTS, Record, parse_event_line
 from skillrun.store.files import Files
 from skillrun.store.journal import Journal
 from skillrun.store.journal_bodies import body_fits
@@ -126,7 +132,10 @@ class PostgresRun(StoredRun):
 
     def events(self, *, follow: bool = False) -> Iterator[Record]:
         """Yield the events so far. With `follow`, continue until the run is released."""
-        return filter(None, map(parse_event_line, read_lines(self._row, self.lease.is_held, follow=follow)))
+        after = last_omitted_event(self._row)
+        if after:
+            yield {**OMITTED_EVENTS}
+        yield from filter(None, map(parse_event_line, read_lines(self._row, self.lease.is_held, after, follow=follow)))
 
     # starting and resuming
 
