@@ -18,8 +18,10 @@ from markupsafe import Markup, escape
 from skillrun.syntax.diagnostics import make_printable
 
 MAX_MARKDOWN_CHARS: Final = 400_000  # longer texts are shown as preformatted text
+MAX_MARKUP_CHARS: Final = 30_000  # so are texts with more, since the time for some kinds of markup is quadratic
 SIDES: Final = ("left", "center", "right")
 LOWEST: Final = 6  # level of a heading
+_MARKUP: Final = re.compile(r"[\[*_~`|]|^[ \t]*[->+\d]", re.MULTILINE)
 _EXTERNAL_URL: Final = re.compile(r"(https?://|mailto:)[^\s]+", re.IGNORECASE)
 
 Env = MutableMapping[str, Any]
@@ -61,14 +63,14 @@ class MarkdownRenderer(MarkdownIt):
     def render_line(self, text: str) -> Markup:
         """Render inline markdown without a surrounding paragraph."""
         text = make_printable(text)
-        if len(text) > MAX_MARKDOWN_CHARS:
+        if _is_too_long(text):
             return escape(text)
         html: str = self.renderInline(text, {"anchor": self._document_anchor})
         return Markup(html)  # noqa: S704 (made by a renderer that lets no HTML through)
 
     def _render(self, text: str, env: Env) -> Markup:
         text = make_printable(text)
-        if len(text) > MAX_MARKDOWN_CHARS:
+        if _is_too_long(text):
             return Markup("<pre>{}</pre>").format(text)
         env["anchor"] = self._document_anchor
         tokens = self.parse(text, env)
@@ -77,6 +79,11 @@ class MarkdownRenderer(MarkdownIt):
             env["headings"] = {title: f"{env['place']}-{title}" for title in titles if title}
         html: str = self.renderer.render(tokens, self.options, env)
         return Markup(html)  # noqa: S704 (made by a renderer that lets no HTML through)
+
+
+def _is_too_long(text: str) -> bool:
+    """Whether rendering a text would take too long."""
+    return len(text) > MAX_MARKDOWN_CHARS or len(_MARKUP.findall(text)) > MAX_MARKUP_CHARS
 
 
 def _slugify(text: str) -> str:

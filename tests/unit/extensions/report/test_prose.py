@@ -9,6 +9,7 @@ from typing import Final
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from markupsafe import escape
 
 from skillrun.extensions.report.markdown_html import MarkdownRenderer
 
@@ -138,3 +139,22 @@ def test_links_point_to_documents_of_the_page_or_to_the_web_only() -> None:
 def test_a_very_long_text_is_shown_as_plain_text() -> None:
     html = RENDERER.render_reply("# <b>\n" * 100_000)
     assert html.startswith("<pre># &lt;b&gt;")
+
+
+@pytest.mark.finding("FA10")
+@pytest.mark.parametrize(
+    "markup", ["[", "![", "[a](", "*a ", "a_ ", "~~a", "`", "- a\n", "1. a\n", "> a\n", "x|y\n", "[\n"]
+)
+def test_a_text_with_very_much_markup_is_shown_as_plain_text(markup: str) -> None:
+    text = markup * 30_001
+    assert RENDERER.render_reply(text) == f"<pre>{escape(text)}</pre>"
+    assert RENDERER.render_document(text, 2, "document-1") == f"<pre>{escape(text)}</pre>"
+    assert RENDERER.render_line(text) == escape(text)
+
+
+@pytest.mark.finding("FA10")
+def test_a_long_text_with_the_usual_markup_is_rendered() -> None:
+    html = RENDERER.render_reply(
+        "Some *text* with a [link](https://e.org), `code` and a-dash.\n\n- an item\n\n" * 1_000
+    )
+    assert (html.count("<em>text</em>"), html.count("<li>")) == (1_000, 1_000)
