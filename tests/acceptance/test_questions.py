@@ -72,6 +72,38 @@ def test_a_form_pauses_the_run_and_its_answers_resume_it(trip: Path, skillrun: C
 
 
 @pytest.mark.row("R6")
+@pytest.mark.finding("FR90")
+def test_a_folder_in_place_of_the_form_waits_until_it_is_moved(trip: Path, skillrun: Call) -> None:
+    assert skillrun("trip", "--model", "scripted:default").code == 75
+    form = trip / "QUESTIONS-001.md"
+    form.unlink()
+    form.mkdir()
+    for _ in range(2):
+        done = skillrun("resume", "trip")
+        assert (done.code, f"the form {form} cannot be read: Is a directory" in done.out) == (75, True), done.out
+        assert f"next: move {form} away" in done.out
+    form.rmdir()
+    assert skillrun("resume", "trip").code == 75
+    form.write_text(form.read_text().replace("[ ] B. The hills", "[x] B. The hills"))
+    assert skillrun("resume", "trip").code == 0
+
+
+@pytest.mark.finding("FR90")
+def test_a_too_long_answer_is_reported_with_the_limit(trip: Path, skillrun: Call) -> None:
+    assert skillrun("trip", "--model", "scripted:default").code == 75
+    form = trip / "QUESTIONS-001.md"
+    empty = form.read_text()
+    before, _, after = empty.rpartition("Answer:")
+    form.write_text(f"{before}Answer: {'word ' * 160_000}{after}")
+    done = skillrun("resume", "trip")
+    assert done.code == 75, done.out + done.err
+    assert "Q3: the answer has 799,999 characters; at most 100,000 are allowed; shorten the answer" in done.out
+    form.write_text(f"Note. {'word ' * 160_000}\n{empty}")
+    assert "characters outside of the questions" in skillrun("resume", "trip").out
+    form.write_text(f"{before}Answer: Ada{after}")
+    assert skillrun("resume", "trip").code == 0
+
+
 def test_an_unclear_answer_is_reported_with_its_line_and_the_form_is_unchanged(trip: Path, skillrun: Call) -> None:
     skillrun("trip", "--model", "scripted:default")
     form = trip / "QUESTIONS-001.md"

@@ -51,6 +51,7 @@ class QuestionRecord(Question, Answer, total=False):
     """A question with its answer, as the run stores it."""
 
 
+MAX_ANSWER: Final = 100_000  # characters of an answer
 GENERATED_NOTE: Final = "may contain generated text"
 """The note on a question whose text does not come from the workflow. A model may have written such a text."""
 ENDED: Final[Answer] = {"ended": True}
@@ -162,6 +163,13 @@ def find_levels(question: Question, text: str) -> list[str]:
     return exact or [level for level in levels if text and level.casefold().startswith(text.casefold())]
 
 
+def explain_length(text: str) -> str:
+    """Return why a text is too long for an answer; empty if it is not."""
+    return (
+        f"the answer has {len(text):,} characters; at most {MAX_ANSWER:,} are allowed" if len(text) > MAX_ANSWER else ""
+    )
+
+
 def validate_answer(question: Question, answer: Any) -> Any:
     """Return the validated answer, with each choice spelled as in the question. Raises InvalidAnswer."""
     items = [item for item in (answer if isinstance(answer, list) else [answer]) if item not in (None, "")]
@@ -172,6 +180,8 @@ def validate_answer(question: Question, answer: Any) -> Any:
 
 
 def _validate_item(question: Question, answer: Any) -> Any:
+    if isinstance(answer, str) and (why := explain_length(answer)):
+        raise InvalidAnswer(why, "shorten the answer")
     choice = find_choice(question, answer)
     if choice is not None:
         return choice

@@ -23,6 +23,7 @@ from skillrun.questions.answers import (
     context_lines,
     default_answer,
     default_of,
+    explain_length,
     find_choice,
     find_levels,
     is_multiple,
@@ -144,6 +145,8 @@ def read_form(
     if source is None:
         raise SkillrunError("\n".join(map(render_problem, problems)), f"fix {path}")
     readings, notes = parse_form(source, questions, phrases)
+    if explain_length(notes):
+        raise SkillrunError(f"{path} has {len(notes):,} characters outside of the questions", f"shorten {path}")
     answers = [reading.answer for reading in readings]
     is_unclear = any(reading.unclear for reading in readings)
     untouched = not is_unclear and not any(answers) and not notes and None in map(default_of, questions)
@@ -160,7 +163,10 @@ def parse_form(source: Source, questions: Sequence[Question], phrases: Phrases) 
         found = sections[number]
         if len(found) == 1:
             reader = _SectionReader(number, question, phrases)
-            readings.append(reader.read(found[0]))
+            reading = reader.read(found[0])
+            if too_long := explain_length(reading.words):
+                reading = QuestionReading({}, ((found[0][0][0], f"{too_long}; shorten the answer"),))
+            readings.append(reading)
             notes.append(reader.note)
         else:
             at, again = (found[1][0][0], "occurs a second time here") if found else (1, "is missing")
@@ -285,7 +291,6 @@ class _SectionReader:
                     )
                     self.unclear.append((line, why))
                 (self.words if self.other is None or self.answer_line else self.other).append(text.rstrip())
-        second_answer = self._find_second_answer()
         other = None if self.other is None else cleandoc("\n".join(self.other))
         written = "\n".join([*self.words, other or "", *self.comments]).strip()
         strange = self._foreign_quotation(quoted)
@@ -296,10 +301,10 @@ class _SectionReader:
         self.unclear += [
             (line, f"`{to_one_line(text)}` is not part of the form; write below `Answer:`") for line, text in strange
         ]
-        if second_answer:
+        at = self.answer_line or head_line
+        if second_answer := self._find_second_answer():
             why = "there are two answers: `Answer:` occurs a second time here; keep one"
             return QuestionReading({}, (*self.unclear, (second_answer, why)), written)
-        at = self.answer_line or head_line
         words = self._split_note("\n".join(self.words).strip())
         answer, reasons = interpret_answer(self.question, self.ticked, other, words, self.phrases)
         self.unclear += [(at, why) for why in reasons]

@@ -11,7 +11,7 @@ import yaml
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from skillrun.questions.answers import Answer, Question, to_one_line
+from skillrun.questions.answers import Answer, InvalidAnswer, Question, to_one_line, validate_answer
 from skillrun.questions.form import UnclearAnswers, read_form, write_form
 from skillrun.questions.written_answers import ChoiceNames, Phrases, choice_letter
 from skillrun.repository.confined_folder import ConfinedFolder
@@ -434,6 +434,18 @@ def test_a_second_level_or_own_text_of_a_question_is_reported(tmp_path: Path) ->
         read_filled(tmp_path, [levels], replacing("How sure (low, high):", "How sure: high\nHow sure: low"))
     with pytest.raises(UnclearAnswers, match="`Other` has text a second time"):
         read_filled(tmp_path, [OPEN], replacing("- [ ] Other:", "- [x] Other: a disk\n- [x] Other: a tape"))
+
+
+@pytest.mark.finding("FR90")
+@pytest.mark.parametrize("question", [WORDS, OPEN, BOTH], ids=lambda question: question["id"])
+def test_an_answer_has_at_most_100000_characters(tmp_path: Path, question: Question) -> None:
+    words = "y" * 100_000
+    (given,) = read_filled(tmp_path, [question], below_introduction(replacing("Answer:", f"Answer: {words}")))
+    assert words in given["answer"]
+    with pytest.raises(UnclearAnswers, match="the answer has 100,001 characters; at most 100,000 are allowed"):
+        read_filled(tmp_path, [question], below_introduction(replacing("Answer:", f"Answer: {words}y")))
+    with pytest.raises(InvalidAnswer, match="the answer has 100,001 characters; at most 100,000 are allowed"):
+        validate_answer(question, f"{words}y")
 
 
 def test_all_unclear_answers_are_reported_together(tmp_path: Path) -> None:

@@ -172,7 +172,7 @@ async def _ask(request: QuestionRequest) -> Body:
     if given is None:
         arrived = inbox.answers(request.address, request.fingerprint, question_set.questions)
         run.services.responder.prepared.skip(question_set.key, question_set.questions)
-        given = CollectedAnswers(arrived, form=_read_form(request))
+        given = CollectedAnswers(arrived, form=await _read_form(request))
     answers = list(given.answers)
     if given.form is not None:  # where the form has no answer, use the one given in the terminal before a pause
         answers = [answer or build_answer(saved_answers.get(str(at))) for at, answer in enumerate(answers)]
@@ -252,20 +252,21 @@ def _with_saved_progress(request: QuestionRequest) -> tuple[QuestionSet, Mapping
     return replace(request.question_set, unfinished=dict(progress), save_progress=keep), progress["times"]
 
 
-def _read_form(request: QuestionRequest) -> FormState | None:
+async def _read_form(request: QuestionRequest) -> FormState | None:
+    """Return the state of the form; None if there is none. Raises WaitingForUser if it cannot be read."""
     if request.form is None:
         return None
-    return read_form_state(request.frame.run, request.form, request.question_set.questions)
+    try:
+        return read_form_state(request.frame.run, request.form, request.question_set.questions)
+    except SkillrunError as error:  # such as a form that was saved in another encoding
+        raise await record_pause(request.frame, error.message, error.next_step) from None
 
 
 async def _collect_answers(request: QuestionRequest) -> CollectedAnswers:
     """Return an answer for each question: from the form, from prepared answers, from the user, or the default."""
     frame, question_set, name = request.frame, request.question_set, request.form
     person, store = frame.run.services.responder, frame.run.store
-    try:
-        form = _read_form(request)
-    except SkillrunError as error:  # such as a form that was saved in another encoding
-        raise await record_pause(frame, error.message, error.next_step) from None
+    form = await _read_form(request)
     if form is not None:
         if form.unclear is None:
             return CollectedAnswers(form.filled.answers, form.filled.notes, form)

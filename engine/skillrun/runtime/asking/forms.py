@@ -63,9 +63,13 @@ def answer_phrases(run: Run) -> Phrases:
 def read_form_state(run: Run, name: str, questions: Sequence[Question]) -> FormState | None:
     """Return the current state of the form; None if the file is missing. Raises SkillrunError if it is unreadable."""
     files = run.store.files
-    if not files.has(name):
-        return None
-    at = sha256_of(files.read(name, MAX_BYTES))
+    try:
+        if not files.has(name):
+            return None
+        at = sha256_of(files.read(name, MAX_BYTES))
+    except OSError as error:  # such as a folder with this name
+        place = run.store.location(name)
+        raise SkillrunError(f"the form {place} cannot be read: {error.strerror}", f"move {place} away") from None
     try:
         filled = read_form(files, name, questions, answer_phrases(run))
     except UnclearAnswers as unclear:
