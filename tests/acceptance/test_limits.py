@@ -200,5 +200,5 @@ def test_an_estimated_usage_is_named_once(scene: Scene) -> None:
     steps = "- {id: talk, agent: clerk}\n  - {id: more, agent: clerk}"
     done, _ = scene.run(no_usage, "--budget", "tokens=90000", steps=steps, section="Say it.\n## more\nSay more.")
     assert done.code == 0, done
-    text = "local reports no usage; tokens and prices are estimated from the length of the texts"
+    text = "local reports no valid usage; tokens and prices are estimated from the length of the texts"
     assert (done.out + done.err).count(text) == 1

@@ -149,7 +149,7 @@ class ProviderClient:
         except Exception as error:  # noqa: BLE001 -- any error from a provider or its SDK fails the call
             raise model_error(error, self.provider, name, self._redactor) from None
         if not (response.usage.input_tokens or response.usage.output_tokens):
-            warning = "reports no usage; tokens and prices are estimated from the length of the texts"
+            warning = "reports no valid usage; tokens and prices are estimated from the length of the texts"
         elif implausible:
             warning = f"reports an implausible usage ({implausible}); using a plausible value instead"
         else:

@@ -138,7 +138,7 @@ def test_disagreement_is_a_table_in_the_artifact_and_a_question_to_the_user(plan
     assert "Store it." in decided.prompt("plan/architecture/draft/*")
     assert convergence_section(decided).split("\n\n")[1:] == [
         TABLE,
-        "Decided by the person: Store it.",
+        "Decided by a prepared answer: Store it.",
     ]
     assert "undecided" not in decided.summary("architecture")["flags"]
 

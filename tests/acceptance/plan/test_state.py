@@ -78,7 +78,7 @@ def test_a_state_of_a_newer_version_is_rejected_and_unchanged(plan: Plans) -> No
         (
             "round: 1",
             "round: one",
-            "`round` is `one`\n  round: one\n         ^\nhint: it is a whole number from 1 to 10,000\n",
+            "`round` is `one`\n  round: one\n         ^\n    hint: it is a whole number from 1 to 10,000\n",
         ),
         ("---\nschema_version: 2", "", "has no frontmatter with a `schema_version`"),
         ("round: 1", "round: [", "fix or restore the file; nothing was changed"),
