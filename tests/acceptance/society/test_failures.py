@@ -34,7 +34,7 @@ def test_two_models_are_enough(society: Society) -> None:
 @pytest.mark.row("S5")
 def test_with_one_plan_the_user_may_retry_or_use_a_single_model(society: Society) -> None:
     rules: list[Rule] = failing(DRAFTS, *MODELS[1:], times=1)
-    prepared = {"confirm": "use these", "fewer": "retry"}
+    prepared = {"confirm": "use these", "drafting/cycle/fewer": "retry"}
     assert society.begin("multi-model", rules=rules, prepared=prepared).code == 0, society.done.err
     (event,) = [
         one for one in society.events if one["event"] == "Asked" and "are needed" in one["questions"][0]["text"]

@@ -100,7 +100,7 @@ def test_validate_counts_the_tokens_of_each_kind_of_file(society: Society) -> No
     config = society.project / "config" / "skillrun.yaml"
     config.parent.mkdir()
     config.write_text("token_lint: {roles: {warn: 10, error: 20}}\n")
-    assert skillrun("validate").code == 1
+    assert skillrun("validate", "--library").code == 1
 
 
 @pytest.mark.slow

@@ -25,7 +25,8 @@ _BEAT: Final = """
 _LEAVE: Final = "DELETE FROM workers WHERE name = %(name)s OR seen_at < now() - make_interval(days => %(forgotten)s)"
 _LISTED: Final = """
     SELECT workers.name, left(version, 50), most,
-           array(SELECT left(queue, 200) FROM unnest(queues) AS queue LIMIT 100), started_at, seen_at, draining,
+           array(SELECT left(queue, 200) FROM unnest(queues) AS queue WHERE queue IS NOT NULL LIMIT 100),
+           started_at, seen_at, draining,
            extract(epoch FROM now() - seen_at)::double precision, workers.lease,
            array(SELECT runs.name FROM runs WHERE runs.status = 'running'
                  AND runs.owner = 'process ' || workers.process || ' on ' || workers.host ORDER BY runs.id)
