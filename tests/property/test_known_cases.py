@@ -146,7 +146,7 @@ CASES: dict[str, Case] = {
             ]
         },
         {"s3": "{{ s1.text or 'nothing' }} in {{ run.round }}"},
-        rules=[{"address": "*/s1/*.[12]", "fail": "other"}, {"address": "*/s2/*.[12]", "stop": "length"}],
+        rules=[{"address": "*/s1/*.[12]", "fail": "other"}, {"address": "*/s2/*.[12]", "fail": "timeout"}],
         ends=("failed", "completed"),
     ),
     "a phase that overwrites a file reads the same content again": Case(

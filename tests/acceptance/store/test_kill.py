@@ -29,7 +29,7 @@ def content(store: str) -> tuple[list[tuple[str, ...]], list[tuple[str, ...]]]:
     database = open_database(store)
     calls = database.rows("SELECT kind, address, fingerprint FROM records WHERE kind = 'reply' ORDER BY seq")
     files = "SELECT path, sha FROM files WHERE path NOT LIKE 'state.md' AND path NOT LIKE 'summaries/%%' ORDER BY path"
-    return calls, database.rows(files)
+    return calls, database.rows(files, optional={"sha"})
 
 
 def delete_runs(store: str) -> None:

@@ -112,9 +112,9 @@ def test_listing_runs_takes_one_statement_for_any_number_of_runs(
     statements: list[object] = []
     rows = Database.rows
 
-    def record(self: Database, *arguments: Any) -> Rows:
+    def record(self: Database, *arguments: Any, **options: Any) -> Rows:
         statements.append(arguments)
-        return rows(self, *arguments)
+        return rows(self, *arguments, **options)
 
     monkeypatch.setattr(Database, "rows", record)
     assert len(open_store(store).runs.overview()) == 3
