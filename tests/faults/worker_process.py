@@ -32,6 +32,11 @@ def shift_clock(seconds: float) -> None:
         def now(cls, tz: dt.tzinfo | None = None) -> Any:
             return ours.now(tz) + dt.timedelta(seconds=seconds)
 
+        @classmethod
+        def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
+            """For models that are imported after the shift."""
+            return handler.generate_schema(ours)
+
     for module in [*sys.modules.values()]:
         if getattr(module, "datetime", None) is ours:
             module.datetime = ShiftedDatetime  # type: ignore[attr-defined]
