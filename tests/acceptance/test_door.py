@@ -293,7 +293,7 @@ def test_a_persistent_error_is_tried_six_times_and_each_attempt_is_recorded(step
 def test_members_without_remaining_attempts_are_left_out_while_others_are_retried(crowd: Crowd) -> None:
     def reply(asked: WireRequest) -> Answer:
         is_first = crowd.requests()["n1"] == 1
-        return {"n0": BROKEN, "n1": openai.completion("", "length") if is_first else HELLO}.get(member(asked), HELLO)
+        return {"n0": BROKEN, "n1": openai.completion("") if is_first else HELLO}.get(member(asked), HELLO)
 
     with crowd.serve(reply, members=3):
         assert crowd.run().code == 0
