@@ -123,8 +123,8 @@ class Reader:
     # single values
 
     def read_name(self, node: Node, pattern: re.Pattern[str] = NAME) -> str | None:
-        if isinstance(node, Scalar) and not isinstance(node.value, bool) and pattern.fullmatch(node.as_written):
-            return node.as_written
+        if isinstance(node, Scalar) and isinstance(node.value, str) and pattern.fullmatch(node.value):
+            return node.value
         self.report(node.span, "name", "expected a name", "use letters, digits, `-` and `_`, starting with a letter")
         return None
 
