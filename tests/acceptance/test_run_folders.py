@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import json
 import os
+import re
 import shutil
 import signal
 import sqlite3
@@ -932,3 +933,27 @@ def test_a_folder_of_the_user_that_is_a_link_to_itself_is_no_bug(
     monkeypatch.setenv(variable, str(tmp_path / "loop"))
     assert skillrun("validate").code == 0
     assert skillrun("greeting", "Eve", *SCRIPTED).code == 75
+
+
+@pytest.mark.finding("FD1", "FD2")
+@pytest.mark.parametrize("name", ["summaries/draft.md", "questions.md", ".run/inbox/0.json"])
+def test_a_run_does_not_start_in_a_folder_with_files(project: Make, skillrun: Call, name: str) -> None:
+    path = project("greeting") / "runs" / "ci" / name
+    path.parent.mkdir(parents=True)
+    path.write_text("x")
+    done = skillrun("greeting", "Ada", "--name", "ci", "--unattended", "--model", "scripted:default")
+    assert done.code == 2
+    assert "runs/ci has no run, but it has files" in done.err
+    assert name.startswith(".run") or path.read_text() == "x"
+
+
+@pytest.mark.finding("FD3")
+def test_dev_refuses_a_run_that_it_did_not_start(project: Make, skillrun: Call) -> None:
+    folder = project("greeting")
+    arguments = ("greeting", "Ada", "--unattended", "--model", "scripted:default", "--name", "dev-greeting")
+    assert skillrun(*arguments).code == 0
+    state = folder / "runs" / "dev-greeting" / "state.md"
+    state.write_text(re.sub(r"(?m)^seal: .*$", f"seal: {'a' * 64}", state.read_text()))
+    done = skillrun("dev", "greeting", "Ada", "--model", "scripted:default")
+    assert done.code == 2
+    assert "is from another source" in done.err

@@ -34,6 +34,7 @@ from skillrun.runtime.resumed_state import (
 )
 from skillrun.runtime.run import Run, Session, Simulation, StateSaver
 from skillrun.runtime.run_budget import RunBudget
+from skillrun.store.artifacts import INBOX
 from skillrun.store.event_lines import utc_timestamp
 from skillrun.store.files import LeaseLost
 from skillrun.store.journal import REUSED_SUFFIX, Journal, JournalUnwritable
@@ -67,6 +68,7 @@ async def start_run(session: Session, inputs: Mapping[str, object], runs: Store,
                 f"{run.location} has a journal, but its {STATE} is missing",
                 f"restore {STATE}, or choose another `--name`",
             )
+        require_no_files(run)
         return await _evaluate(session, run, journal, state, StateSaver([]), resumed=False)
 
 
@@ -75,6 +77,17 @@ def _check_new(session: Session, run: StoredRun) -> None:
     if run.has_state:
         command = RESUME_RUN.render(run.command_argument(session.options.project), RunView(run).resume_flags)
         raise UsageError(f"the run `{run.name}` already exists", f"{command}, or choose another `--name`")
+
+
+def require_no_files(run: StoredRun) -> None:
+    """Raise UsageError if a run that has not started has files: a clone or another user may have put them there, and
+    summaries, filled-in forms and answers among them would count as those of the run."""
+    files = run.files()
+    names = [name for name, _ in files.entries() if name != ".run"]
+    if files.is_taken(INBOX) or names:
+        hint = "remove them, or choose another `--name`"
+        shown = ", ".join(f"`{name}`" for name in names[:5] or [INBOX])
+        raise UsageError(f"{run.location} has no run, but it has files: {shown}", hint)
 
 
 async def resume_run(session: Session, run: StoredRun, *, from_start: bool = False) -> Outcome:

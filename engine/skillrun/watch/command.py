@@ -17,6 +17,8 @@ from skillrun.cli.run_request import RunRequest, build_run_request
 from skillrun.cli.workflow import RESUME_PARAMETER, workflow_command
 from skillrun.definitions.definitions import Workflow
 from skillrun.library.library import Library
+from skillrun.runtime.resumed_state import FOREIGN_RUN, is_own_state
+from skillrun.runtime.session import require_no_files
 from skillrun.store.local.local_store import LocalStore
 from skillrun.syntax.diagnostics import UsageError, allowed_hint, did_you_mean
 from skillrun.watch.cost_preview import DEFAULT_CALLS, DEFAULT_PRICE, CostThreshold, CostThresholdType
@@ -145,6 +147,10 @@ async def _watch_run(request: RunRequest, dev_options: DevOptions) -> int:
         has_keys = not request.json and sys.stdin.isatty() and sys.stdout.isatty()
         session_class = KeyboardSession if has_keys else DevSession
         session = session_class(request, dev_options, WatchLoop(folder, journal, calls), changes)
+        if not folder.has_state:
+            require_no_files(folder)
+        elif not is_own_state(session.build_session(), folder.state()):
+            raise UsageError(f"{folder.location}: {FOREIGN_RUN}", "choose another `--name`, or remove the folder")
         opened.enter_context(session.session_context())
         try:
             return await session.run()
