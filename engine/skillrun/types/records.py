@@ -28,7 +28,6 @@ from typing import (
 )
 
 MAX_VALUES: Final = 1_000_000
-MAX_DIGITS: Final = 300
 """Most values in a JSON text of a journal or transcript. Parsing takes up to 200 bytes for each. A reply, whose texts,
 keys and values count towards its maximum length, has fewer."""
 ValueCheck = Callable[[object], bool]
@@ -49,15 +48,9 @@ def check_values(text: str | bytes) -> None:
 
 def parse_json(text: str | bytes, object_hook: Callable[[dict[str, Any]], Any] | None = None) -> Any:
     """Return the value of a JSON text that others may have written. Raises ValueError, also for more than `MAX_VALUES`
-    values or a whole number of more than `MAX_DIGITS` digits, and RecursionError."""
+    values, and RecursionError."""
     check_values(text)
-    return json.loads(text, object_hook=object_hook, parse_int=_parse_int)
-
-
-def _parse_int(digits: str) -> int:
-    if len(digits) > MAX_DIGITS:  # a computation with it could not be done in floating point
-        raise ValueError(f"a number has {len(digits):,} digits")
-    return int(digits)
+    return json.loads(text, object_hook=object_hook)
 
 
 class Bounds(NamedTuple):

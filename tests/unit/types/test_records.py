@@ -37,7 +37,6 @@ from skillrun.types.records import (
     forbid_extra_keys,
     invalid_keys,
     matches_record,
-    parse_json,
     required_fields,
 )
 
@@ -157,10 +156,3 @@ def test_every_record_of_a_run_can_be_checked(record: type) -> None:
 
 def test_every_record_body_belongs_to_a_journal_kind() -> None:
     assert BODIES.keys() < KINDS
-
-
-@pytest.mark.finding("FD7")
-def test_a_whole_number_too_large_for_computations_is_refused() -> None:
-    assert parse_json('{"price": ' + "9" * 300 + "}")["price"] > 0
-    with pytest.raises(ValueError, match="a number has 400 digits"):
-        parse_json('{"price": ' + "9" * 400 + "}")
