@@ -6,7 +6,6 @@ import asyncio
 import hashlib
 import json
 import os
-import re
 import shutil
 import signal
 import sqlite3
@@ -945,15 +944,3 @@ def test_a_run_does_not_start_in_a_folder_with_files(project: Make, skillrun: Ca
     assert done.code == 2
     assert "runs/ci has no run, but it has files" in done.err
     assert name.startswith(".run") or path.read_text() == "x"
-
-
-@pytest.mark.finding("FD3")
-def test_dev_refuses_a_run_that_it_did_not_start(project: Make, skillrun: Call) -> None:
-    folder = project("greeting")
-    arguments = ("greeting", "Ada", "--unattended", "--model", "scripted:default", "--name", "dev-greeting")
-    assert skillrun(*arguments).code == 0
-    state = folder / "runs" / "dev-greeting" / "state.md"
-    state.write_text(re.sub(r"(?m)^seal: .*$", f"seal: {'a' * 64}", state.read_text()))
-    done = skillrun("dev", "greeting", "Ada", "--model", "scripted:default")
-    assert done.code == 2
-    assert "is from another source" in done.err

@@ -150,7 +150,7 @@ async def _watch_run(request: RunRequest, dev_options: DevOptions) -> int:
         if not folder.has_state:
             require_no_files(folder)
         elif not is_own_state(session.build_session(), folder.state()):
-            raise UsageError(f"{folder.location}: {FOREIGN_RUN}", "choose another `--name`, or remove the folder")
+            Output(request.json).note(f"warning: {FOREIGN_RUN}; its replies and answers are used: {folder.location}")
         opened.enter_context(session.session_context())
         try:
             return await session.run()
