@@ -226,22 +226,3 @@ def surroundings(homes: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
         }.items():
             patch.setenv(name, str(value))
         yield folder
-
-
-# Slow tests that fail since prepared answers, attempts and previews changed. Fix them, then delete this list.
-KNOWN_FAILURES = (
-    "test_keys.py::test_the_terminal_is_restored_after_any_signal[1]",
-    "test_report.py::test_the_report_of_a_plan_starts_with_the_plan_and_has_all_sections",
-    "test_expert_review.py::test_after_two_failed_reviews_only_the_user_can_decide",
-    "test_expert_review.py::test_a_prepared_reason_that_settles_nothing_is_named_before_the_run_waits",
-    "test_prompts.py::test_a_small_window_shortens_material_and_the_summary_reports_it",
-    "test_crash.py::test_a_killed_plan_resumes_and_ends_the_same",
-    "test_replay.py::test_after_an_edit_only_changed_calls_are_made",
-    "test_replay.py::test_user_edits_are_kept_and_the_run_resumes_exactly",
-)
-
-
-@pytest.fixture(autouse=True)
-def _known_failure(request: pytest.FixtureRequest) -> None:
-    if any(name in request.node.nodeid for name in KNOWN_FAILURES):
-        request.node.add_marker(pytest.mark.xfail(reason="known failure", strict=False))

@@ -100,7 +100,7 @@ class User:
             return {"answer": question["default"]}
         failed, is_retry, number = question_set.key.partition(".retry-")
         if is_retry:  # refuse after a number of retries, because a resumed run asks again
-            return {"answer": question["choices"][int(number) > _number(failed) % 3]}
+            return {"answer": question["choices"][int(number.partition("@")[0]) > _number(failed) % 3]}
         options = [*question.get("choices", ["blue", "green"]), question.get("default", "")]
         return {"answer": options[_number(f"{question_set.key} {question['id']}") % len(options)]}
 

@@ -80,9 +80,13 @@ def _check_new(session: Session, run: StoredRun) -> None:
 
 
 def require_no_files(run: StoredRun) -> None:
-    """Raise UsageError if a run that has not started has files: a clone or another user may have put them there, and
-    summaries, filled-in forms and answers among them would count as those of the run."""
+    """Raise UsageError if a run that has not started has files. The caller holds the run.
+
+    A clone or another user may have put them there, and summaries, filled-in forms and answers among them would count
+    as those of the run.
+    """
     files = run.files()
+    files.remove_leftovers()  # of a run that was killed at its start
     names = [name for name, _ in files.entries() if name != ".run"]
     if files.is_taken(INBOX) or names:
         hint = "remove them, or choose another `--name`"
