@@ -21,7 +21,7 @@ from skillrun.types.forms import find_placeholders
 if TYPE_CHECKING:
     from jsonschema.protocols import Validator
 
-QUOTED_VALUE: Final = 60
+QUOTED_VALUE: Final = 200  # a path of a user fits
 """The maximum number of characters of a value that is quoted in a message."""
 
 MAX_REFERENCES: Final = 20  # maximum length of a chain of `$ref`s
