@@ -197,6 +197,42 @@ def test_no_call_is_repeated_and_more_samples_make_only_new_calls(wire: Wire, sk
 
 
 @pytest.mark.slow
+@pytest.mark.finding("FD4")
+def test_recorded_replies_of_someone_else_are_not_used(
+    wire: Wire, skillrun: Call, model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scope = ("--samples", "1")
+    with monkeypatch.context() as other_user:
+        other_user.setenv("XDG_DATA_HOME", str(tmp_path / "other-user"))
+        model.end_of_welcome = " A planted end."
+        read_json(compare(skillrun, *scope, "--json"))
+    model.end_of_welcome = ""
+    refused = skillrun("test", "hello", *TRUST, "HEAD", *scope)
+    assert (refused.code, "makes 4 calls:" in refused.out) == (2, True), "the price includes them"
+    done = compare(skillrun, *scope)
+    assert "4 of the replies in runs/.compared/hello cannot be verified as yours, and are not used" in done.err
+    assert "makes 4 calls:" in done.out
+    assert len(model.prompts) == 8
+    assert "A planted end" in Path("runs/.compared/hello/1.md").read_text()
+    assert "A planted end" not in Path("runs/.compared/hello/2.md").read_text()
+    again = compare(skillrun, *scope)
+    assert ("makes 0 calls" in again.out, "cannot be verified" in again.err) == (True, False)
+
+
+@pytest.mark.slow
+@pytest.mark.finding("FD4")
+def test_a_comparison_without_a_usable_key_says_that_it_is_not_resumed(
+    wire: Wire, skillrun: Call, model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "file"))
+    for calls in (4, 8):
+        done = compare(skillrun, "--samples", "1")
+        assert (done.code, "your recorded replies cannot be verified, now or later" in done.err) == (0, True)
+        assert len(model.prompts) == calls
+
+
+@pytest.mark.slow
 def test_an_interrupted_comparison_continues(wire: Wire, skillrun: Call, model: Model) -> None:
     model.fail_from = 4
     done = compare(skillrun, "--judge", "judge-pair", "--samples", "1")

@@ -9,6 +9,7 @@ import asyncio
 import json
 import math
 import os
+import secrets
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
@@ -48,6 +49,7 @@ from skillrun.extensions.testing.sampling import (
     Sample,
     SampleContext,
     SampleReplies,
+    SealedReplies,
     collect_requests,
     run_samples,
 )
@@ -63,11 +65,11 @@ from skillrun.runtime.errors import BudgetExhausted
 from skillrun.runtime.phase_record import UsageTotals
 from skillrun.runtime.run_budget import RunBudget
 from skillrun.store.frontmatter import as_yaml
-from skillrun.store.journal import Journal
 from skillrun.store.local.local_run import LocalRun
 from skillrun.store.local.local_store import LocalStore
+from skillrun.store.local.signing_key import ensure_signing_key
 from skillrun.store.memory import MemoryJournal
-from skillrun.syntax.diagnostics import Problems, UsageError
+from skillrun.syntax.diagnostics import Problems, SkillrunError, UsageError
 from skillrun.syntax.source import MAX_PROSE
 
 COMPARISONS_FOLDER: Final = ".compared"
@@ -173,7 +175,8 @@ class _ComparisonRun:
 
     def run(self) -> int:
         out = self.out
-        comparison, cost = asyncio.run(self._estimate())
+        key = self._seal_key()
+        comparison, cost = asyncio.run(self._estimate(key))
         if not any(comparison.paths.values()) and not self.options.scope.whole:
             return self._report_no_difference()
         out.lines(price_lines(comparison, cost))
@@ -187,7 +190,8 @@ class _ComparisonRun:
             with folder.lease.hold(), closing(folder.open_journal(create=True)) as journal:
                 budget = RunBudget(limits, MemoryJournal())
                 try:
-                    comparison, spent = asyncio.run(self._run_comparison(comparison.paths, journal, budget))
+                    replies = SealedReplies(journal, key)
+                    comparison, spent = asyncio.run(self._run_comparison(comparison.paths, replies, budget))
                 except KeyboardInterrupt:
                     out.note("completed calls are saved: run the same command to resume without repeating them")
                     raise
@@ -200,6 +204,15 @@ class _ComparisonRun:
             out.note("hint: run the same command with a higher `--budget` to resume")
             return BudgetExhausted.exit_code
         return 0 if any(sample.has_result for sample in comparison.samples) else 1
+
+    def _seal_key(self) -> bytes:
+        """Return the user's key, which seals the recorded replies. If it cannot be used, print why, and return one for
+        this comparison."""
+        try:
+            return ensure_signing_key()
+        except (OSError, SkillrunError) as problem:
+            self.out.note(f"warning: your recorded replies cannot be verified, now or later: {problem}")
+            return secrets.token_bytes()
 
     def _report_no_difference(self) -> int:
         scope, out = self.options.scope, self.out
@@ -237,7 +250,7 @@ class _ComparisonRun:
         cache = cache_folder() if self.script is None else None
         return SampleContext(self.loaded.catalogue, replies, self.options.model, cache)
 
-    async def _estimate(self) -> tuple[Comparison, ComparisonCost]:
+    async def _estimate(self, key: bytes) -> tuple[Comparison, ComparisonCost]:
         """Return a simulated comparison, and the estimated cost of the calls without a recorded reply."""
         catalogue, scope = self.loaded.catalogue, self.options.scope
         expected = ExpectedSizes.from_program(self.loaded.program)
@@ -246,7 +259,8 @@ class _ComparisonRun:
         if folder.is_dir():
             with LocalRun(folder) as earlier:
                 journal = earlier.read_journal() if earlier.has_journal else journal
-        replies = SampleReplies(journal, PaddedScriptedGateway(expected, (), price=catalogue.price), catalogue)
+        sealed = SealedReplies(journal, key)
+        replies = SampleReplies(sealed, PaddedScriptedGateway(expected, (), price=catalogue.price), catalogue)
         context = self._sample_context(replies)
         paths: dict[str, ConversationPaths] = {}
         first_unreplied: dict[str, str] = {}
@@ -260,6 +274,9 @@ class _ComparisonRun:
                 if not any(fnmatchcase(f"{several[0]}/1.1", pattern) for pattern in patterns):
                     first_unreplied[case] = several[0]
         comparison, sample_calls = await self._collect_samples(paths, context, is_estimate=True)
+        if number := len(sealed.unsealed):
+            where = f"{number} of the replies in {relative_to_cwd(folder)}"
+            self.out.note(f"warning: {where} cannot be verified as yours, and are not used: their calls are made again")
         totals = UsageTotals()
         for address, request, reply in replies.new_calls.values():
             totals += UsageTotals(1, reply.usage, reply.price)
@@ -272,7 +289,7 @@ class _ComparisonRun:
         return comparison, cost
 
     async def _run_comparison(
-        self, paths: Mapping[str, ConversationPaths], journal: Journal, budget: RunBudget
+        self, paths: Mapping[str, ConversationPaths], recorded: SealedReplies, budget: RunBudget
     ) -> tuple[Comparison, str]:
         """Make the calls, and print a line for each sample and each judged pair.
 
@@ -291,7 +308,7 @@ class _ComparisonRun:
                 warnings.add(warning)
                 self.out.note(warning)
 
-        replies = SampleReplies(journal, gateway, self.loaded.catalogue, budget)
+        replies = SampleReplies(recorded, gateway, self.loaded.catalogue, budget)
         context = replace(self._sample_context(replies), listener=print_warning)
         try:
             comparison, _ = await self._collect_samples(

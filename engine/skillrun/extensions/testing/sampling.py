@@ -1,18 +1,22 @@
 """Runs the cases of two versions of a workflow several times each, and collects the results.
 
-A journal stores the replies to compared calls by prompt, address and sample, so no comparison repeats a completed call.
+A journal stores the replies to compared calls by prompt, address and sample, each with a seal of this user, so no
+comparison repeats a completed call.
 The modules `judging` and `comparison_report` decide which version is better.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hmac
+import json
 import os
 import re
 from collections import defaultdict
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from hashlib import sha256
 from itertools import chain
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -36,7 +40,7 @@ from skillrun.runtime.phase_record import UsageTotals
 from skillrun.runtime.run import RunOptions, Services, Session
 from skillrun.runtime.run_budget import RunBudget
 from skillrun.store.frontmatter import format_json_text
-from skillrun.store.journal import Journal
+from skillrun.store.journal import Journal, Kind
 from skillrun.store.memory import MemoryJournal
 
 MAX_CONCURRENT_SAMPLES: Final = 4
@@ -49,6 +53,36 @@ Result = TypeVar("Result")
 
 
 @dataclass
+class SealedReplies:
+    """The replies in the journal of a comparison that this user recorded. A project can contain anyone's journal.
+
+    A note at the address of a reply has its seal by the user's key, which covers the prompt and the reply. `unsealed`
+    has the address and fingerprint of each reply that was found and not used.
+    """
+
+    journal: Journal
+    key: bytes
+    unsealed: set[tuple[str, str]] = field(default_factory=set)
+
+    def find(self, kind: Kind, address: str, fingerprint: str) -> Body | None:
+        body = self.journal.find(kind, address, fingerprint)
+        if body is None or self.journal.find("note", address, self._seal(address, fingerprint, body)) is not None:
+            return body
+        self.unsealed.add((address, fingerprint))
+        return None
+
+    async def record(self, kind: Kind, address: str, fingerprint: str, body: Body) -> None:
+        records = [self.journal.record(kind, address, fingerprint, body)]
+        if kind == CALLS.record:
+            records.append(self.journal.record("note", address, self._seal(address, fingerprint, body), {}))
+        await asyncio.gather(*records)  # in one commit
+
+    def _seal(self, address: str, fingerprint: str, body: Body) -> str:
+        text = json.dumps([address, fingerprint, body], sort_keys=True)
+        return hmac.new(self.key, b"skillrun reply 1\n" + text.encode(), sha256).hexdigest()
+
+
+@dataclass
 class SampleReplies:
     """Returns replies from the journal, and calls the models for missing replies. No call is sent twice.
 
@@ -56,7 +90,7 @@ class SampleReplies:
     by place and fingerprint.
     """
 
-    journal: Journal
+    journal: SealedReplies
     gateway: Gateway
     catalogue: Catalogue
     budget: RunBudget = field(default_factory=lambda: RunBudget({}, MemoryJournal()))
