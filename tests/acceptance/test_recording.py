@@ -240,3 +240,49 @@ def test_a_case_includes_the_files_read_from_another_run(notes_project: Path, sk
     assert "no run is named `first`" in skillrun("test").out
     case.write_text(case.read_text().replace("replies:", "runs: other/.gone\nreplies:"))
     assert skillrun("test").code == 2
+
+
+USED_BY_TOOLS = [
+    *("conftest.py", "test_it.py", "src/it_test.go", "setup.cfg", "pyproject.toml", "pytest.ini", "test-notes.txt"),
+    *("test.yaml", "package.json", "AGENTS.md", "skill.md", "Makefile", "it.spec.ts", "data.JSON5", ".gitignore"),
+]
+UNUSED_BY_TOOLS = ["plan.md", "test-plan.md", "data/items.json", "items.csv", "notes.txt"]
+
+
+@pytest.mark.slow
+@pytest.mark.row("A3")
+@pytest.mark.finding("FD5")
+def test_no_program_that_scans_tests_runs_the_files_of_a_case(notes_project: Path, skillrun: Call) -> None:
+    names = [*USED_BY_TOOLS, *UNUSED_BY_TOOLS, "conftest.py.md"]
+    steps = "".join(f"  - {{id: w{number}, write: {name}}}\n" for number, name in enumerate(names))
+    texts = "".join(f"## w{number}\nimport os\n" for number in range(len(names)))
+    (notes_project / "skills" / "notes" / "note.md").write_text(f"---\nkind: phase\nsteps:\n{steps}---\n{texts}")
+    done = skillrun("notes", "keys", "--name", "code", "--unattended", "--model", "scripted:default")
+    assert done.code == 0, done.err
+    done = skillrun("test", "--record", "code")
+    assert (done.code, "does not include" in done.err) == (0, False), done.out + done.err
+    folder = notes_project / "tests" / "notes" / "code"
+    written = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+    assert written - {".prompts.json"} == {f"{name}.md" for name in USED_BY_TOOLS} | {
+        *UNUSED_BY_TOOLS,
+        "conftest.py.md.md",
+    }
+    (folder / "setup.cfg.md").write_text("edited")
+    assert "-edited" in skillrun("test").out, "the texts are compared"
+
+
+@pytest.mark.slow
+@pytest.mark.row("A3")
+@pytest.mark.finding("FD5")
+@pytest.mark.parametrize("name", ["conftest.py", "test_it.txt", ".envrc", "node/.npmrc", "AGENTS.md"])
+def test_files_of_other_runs_that_programs_use_are_left_out(notes_project: Path, skillrun: Call, name: str) -> None:
+    file = notes_project / "runs" / "first" / name
+    file.parent.mkdir(exist_ok=True)
+    file.write_text("import os\n")
+    phase = notes_project / "skills" / "notes" / "note.md"
+    phase.write_text(f"---\nkind: phase\nsteps:\n  - {{id: it, read: {name}, from: first}}\n---\n")
+    done = skillrun("notes", "keys", "--name", "other", "--unattended", "--model", "scripted:default")
+    assert done.code == 0, done.err
+    done = skillrun("test", "--record", "other")
+    assert f"the case does not include `{name}` of the run `first`: other programs, such as pytest" in done.err
+    assert not [path for path in notes_project.glob("tests/**/*") if path.name == Path(name).name]

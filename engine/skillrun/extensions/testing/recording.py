@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -43,6 +44,12 @@ MOST_NAMED: Final = 5  # changed files that a warning lists
 MAX_CASE_BYTES: Final = MAX_BYTES * 9 // 10  # maximum size of a recorded case file or script
 PROMPTS: Final = ".prompts.json"  # no artifact can have this name
 RUNS: Final = ".runs"
+_UNUSED_BY_TOOLS: Final = re.compile(
+    r"(?!(agents|claude|gemini|skill)\.md$)[^/]+\.md|(?!test|package\.|replies-)[^/]+\.(csv|json|tsv|txt|ya?ml)",
+    re.IGNORECASE,
+)
+"""File names that a case may contain. Programs that scan `tests` execute or obey files with other names: pytest runs
+`conftest.py` and `test*.txt` and reads `setup.cfg`, npm reads `package.json`, and coding agents read `AGENTS.md`."""
 
 
 def create_case(run: StoredRun, name: str, out: Output) -> tuple[str, str]:
@@ -156,7 +163,7 @@ def _artifacts(
     """Return the texts of the artifacts in the case, and the expectations about all artifacts.
 
     Artifacts that were edited after the run wrote them are left out. If an artifact is too long, the case
-    only expects that it exists.
+    only expects that it exists. A name that other programs use gets `.md` at its end.
     """
     texts: dict[str, str] = {}
     expected: dict[str, dict[str, str] | bool] = {}
@@ -170,12 +177,20 @@ def _artifacts(
             notices.append(f"the case does not include {artifact}: it is not a text file")
             continue
         if len(content) <= MAX_BYTES:
-            texts[artifact], expected[artifact] = text, {"equals": f"{name}/{artifact}"}
+            file = artifact
+            while not _is_unused_by_tools(file) or file in texts:
+                file += ".md"
+            texts[file], expected[artifact] = text, {"equals": f"{name}/{file}"}
         else:
             limit = f"{artifact} has more than {MAX_BYTES:,} bytes"
             notices.append(f"{limit}, so the case only checks that the file is written")
             expected[artifact] = True
     return texts, expected
+
+
+def _is_unused_by_tools(name: str) -> bool:
+    """Whether no program that scans folders executes or obeys a file with this name."""
+    return _UNUSED_BY_TOOLS.fullmatch(name.rpartition("/")[2]) is not None
 
 
 def _inputs(program: Program, state: State) -> dict[str, Any]:
@@ -221,7 +236,8 @@ def _answers(journal: Journal, notices: list[str]) -> dict[str, Any]:
 def _other_runs(journal: Journal, notices: list[str]) -> dict[str, str]:
     """Return the files that the run read from other runs, keyed by their paths in the case's folder.
 
-    Files whose names are invalid, so that skillrun has not recorded them, are left out with a notice.
+    A file is left out with a notice if its name is invalid, so that skillrun has not recorded it, or if other programs
+    use files with its name.
     """
     files: dict[str, str] = {}
     for entry in journal.entries("tool"):
@@ -232,6 +248,10 @@ def _other_runs(journal: Journal, notices: list[str]) -> dict[str, str]:
             for name, text, front in zip(names, texts, fronts, strict=False):
                 if not is_slug(str(origin)) or not is_plain_path(name):
                     notices.append(f"the case does not include `{name}` of the run `{origin}`: the name is invalid")
+                    continue
+                if any(part.startswith(".") for part in name.split("/")) or not _is_unused_by_tools(name):
+                    reason = "other programs, such as pytest, can execute a file with this name in `tests`"
+                    notices.append(f"the case does not include `{name}` of the run `{origin}`: {reason}")
                     continue
                 files[f"{RUNS}/{origin}/{name}"] = to_frontmatter(front, text) if front is not None else text
     return files
