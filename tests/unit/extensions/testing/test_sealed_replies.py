@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 import pytest
 
 from skillrun.extensions.testing.sampling import SealedReplies
+from skillrun.store.journal import JournalRow
 from skillrun.store.memory import MemoryJournal
 
 pytestmark = [pytest.mark.row("A3"), pytest.mark.finding("FD4")]
@@ -46,9 +48,12 @@ def test_a_seal_is_invalid_for_another_call_or_reply(changed: str) -> None:
 
 
 def test_a_reply_and_its_seal_are_one_commit() -> None:
-    journal = MemoryJournal()
     commits: list[int] = []
-    persist = journal._persist
-    journal._persist = lambda rows: (commits.append(len(rows)), persist(rows))[1]  # type: ignore[method-assign]
-    asyncio.run(SealedReplies(journal, b"mine").record("reply", *CALL, BODY))
+
+    class CountingJournal(MemoryJournal):
+        def _persist(self, rows: Sequence[JournalRow]) -> None:
+            commits.append(len(rows))
+            super()._persist(rows)
+
+    asyncio.run(SealedReplies(CountingJournal(), b"mine").record("reply", *CALL, BODY))
     assert commits == [2]
