@@ -413,7 +413,7 @@ def test_a_round_without_another_question_says_so(scene: Scene, questions: list[
     own: Rule = {"address": "*/own/*", "data": {"questions": questions}}
     done = scene.brainstorm(rules=[own, *ASKING], questions="Yes", more="keep grilling")
     assert (done.code, scene.context()["rounds_completed"]) == (0, 1)
-    assert "There is no further question, so the answers so far are summarised." in done.out
+    assert "There are no more questions, so the answers so far are summarised." in done.out
 
 
 @pytest.mark.row("B9")
@@ -421,8 +421,8 @@ def test_a_round_without_another_question_says_so(scene: Scene, questions: list[
 def test_the_story_of_skipped_questions_is_not_told_from_answers(scene: Scene) -> None:
     scene.brainstorm(questions="", more="summarise")
     (prompt,) = scene.prompts("*/story/*")
-    assert "Nothing was answered." in prompt
-    assert "from what they answered" not in prompt
+    assert "The person answered no question." in prompt
+    assert "based on their answers" not in prompt
 
 
 @pytest.mark.row("B6")

@@ -159,18 +159,18 @@ def test_without_a_brainstorm_it_sketches_and_asks_decisive_questions(scene: Sce
         "open_questions": open_question["open_questions"][1:],
         "answers": [{"id": "P-1", "done": "changed", "how": "FR-1."}],
     }
-    rewrite = {"address": "feature/requirements/mended/*", "text": REQUIREMENTS, "record": new_record}
+    rewrite = {"address": "feature/requirements/revision/*", "text": REQUIREMENTS, "record": new_record}
     rules = [sketch, draft, rewrite, *happy_path()]
     done = scene.feature("--unattended", rules=rules)
     assert done.code == 0, done.out + done.err
     assert "**For whom?**\n\nNo answer." in scene.text("01-brainstorming.md")
-    points = scene.prompts("feature/requirements/mended/*")[0]
-    assert "B-1 was left open, and is named nowhere" in points
+    points = scene.prompts("feature/requirements/revision/*")[0]
+    assert "B-1 is still open, but the requirements do not mention it" in points
     assert "- B-1: For whom?" in scene.text("summary.md"), "the author wrongly claims that it is handled"
     done = scene.feature(rules=rules, name="asked", asked_1="Members", asked_2="Two streets", REQ_1="A week")
     assert done.code == 0, done.out + done.err
     assert "Members" in scene.prompts("feature/requirements/draft/*")[0]
-    (points,) = scene.prompts("feature/requirements/mended/*")
+    (points,) = scene.prompts("feature/requirements/revision/*")
     assert 'The person has decided REQ-1, "For how long?": A week.' in points
     assert "A week" in scene.prompts("feature/research/findings/*")[0], "it is settled before later phases use it"
     assert "For a week." not in scene.text("summary.md"), "the user's decision is listed once"
@@ -193,7 +193,7 @@ def test_findings_of_code_and_reviewers_go_to_the_author_once(scene: Scene) -> N
         {"address": "feature/tasks/walk/*", "data": {"stops": [
             {"stop": "TASK-1 takes what nothing gives.", "evidence": "TASK-1"},
         ]}},
-        {"address": "feature/*/mended/*", "text": "# Fixed\n", "record": {**rewrite, "answers": [
+        {"address": "feature/*/revision/*", "text": "# Fixed\n", "record": {**rewrite, "answers": [
             {"id": "P-1", "done": "kept", "how": "It is wanted so."},
         ]}},
         *happy_path(
@@ -207,7 +207,7 @@ def test_findings_of_code_and_reviewers_go_to_the_author_once(scene: Scene) -> N
     assert done.code == 0, done.out + done.err
 
     def points(phase: str) -> str:
-        return scene.prompts(f"feature/{phase}/mended/*")[0]
+        return scene.prompts(f"feature/{phase}/revision/*")[0]
 
     assert "FR-2 has no criterion" in points("requirements")
     assert "user-friendly" in points("requirements")
@@ -216,8 +216,8 @@ def test_findings_of_code_and_reviewers_go_to_the_author_once(scene: Scene) -> N
         assert words in points("design")
     assert points("design").index("The list is never") < points("design").index("The name is long.")
     assert "TASK-1 takes what nothing gives." in points("tasks")
-    assert "`src/none.py` is not there" in points("tasks")
-    assert "src/fresh.py` is not there" not in points("tasks")
+    assert "`src/none.py` does not exist" in points("tasks")
+    assert "src/fresh.py` does not exist" not in points("tasks")
     assert scene.text("02-requirements.md") == "# Fixed\n"
     summary = scene.text("summary.md")
     assert "Kept, because: It is wanted so." in summary
@@ -243,8 +243,8 @@ def test_a_user_decision_before_the_design_must_be_in_a_task(scene: Scene, tasks
     ]
     done = scene.feature("--unattended", rules=rules, RES_1="No")
     assert done.code == 0, done.out + done.err
-    points = "".join(scene.prompts("feature/tasks/mended/*"))
-    missing = "DEC-1 is what the person decided, and is in no task: On paper."
+    points = "".join(scene.prompts("feature/tasks/revision/*"))
+    missing = "The person decided DEC-1, but no task includes it: On paper."
     assert (missing in points) == (tasks == TASKS)
 
 
@@ -254,7 +254,7 @@ def test_minor_remarks_alone_cause_no_call(scene: Scene) -> None:
     rules = [{"address": "feature/design/attack/simplicity-reviewer/*", "data": {"findings": [slight]}}, *happy_path()]
     done = scene.feature("--unattended", rules=rules)
     assert done.code == 0, done.out + done.err
-    assert not scene.prompts("feature/*/mended/*")
+    assert not scene.prompts("feature/*/revision/*")
     assert "The name is long." in scene.text("summary.md").partition("## Minor remarks")[2]
 
 
@@ -282,7 +282,7 @@ LONG = "\n\n".join(
 def test_long_documents_fit_any_window(scene: Scene, monkeypatch: pytest.MonkeyPatch, window: int) -> None:
     set_window(monkeypatch, window)
     scene.brainstorm(questions=["It depends " * 300, "summarise now"])
-    rules = [{"address": f"feature/{place}/*", "text": LONG} for place in ("*/draft", "*/findings", "*/mended")]
+    rules = [{"address": f"feature/{place}/*", "text": LONG} for place in ("*/draft", "*/findings", "*/revision")]
     done = scene.feature("--from-brainstorm", "tools", "--unattended", rules=[*rules, *ASKING])
     assert done.code == 0, done.out + done.err
     summary = scene.text("summaries/tasks.md")
@@ -321,7 +321,7 @@ def test_what_the_authors_claim_to_have_changed_is_checked_again(scene: Scene) -
     (scene.project / "src").mkdir()
     (scene.project / "src" / "short.py").write_text("LIST = []\n")
     lost = REQUIREMENTS.replace("- AC-2: given", "Given")
-    mended = {
+    revisions = {
         "requirements": lost.replace("FR-2:", "FR-3:"),
         "research": "# Research\n\n`src/gone.py` and `src/short.py:40`\n",
         "design": "# Design\n\nFR-1, AC-1 and AC-8, TBD.\n",
@@ -329,8 +329,8 @@ def test_what_the_authors_claim_to_have_changed_is_checked_again(scene: Scene) -
     }
     rules = [
         *(
-            {"address": f"feature/{phase}/mended/*", "text": text, "record": answered("changed")}
-            for phase, text in mended.items()
+            {"address": f"feature/{phase}/revision/*", "text": text, "record": answered("changed")}
+            for phase, text in revisions.items()
         ),
         *happy_path(
             requirements=lost,
@@ -344,13 +344,13 @@ def test_what_the_authors_claim_to_have_changed_is_checked_again(scene: Scene) -
     found = open_points(scene)
     for words in (
         "FR-3 has no criterion",
-        "The research names `src/gone.py`, which is not there.",
-        "FR-3 is served by no named part of the design.",
+        "The research names `src/gone.py`, which does not exist.",
+        "No named part of the design serves FR-3.",
         "AC-8 is cited, and the requirements have no such id.",
-        'A decision is put off with "TBD"',
-        "FR-3 is in no task.",
-        "AC-3 is cited and stands in no document.",
-        "`src/none.py` is not there",
+        '"TBD" postpones a decision:',
+        "No task includes FR-3.",
+        "AC-3 is cited, but no document defines it.",
+        "`src/none.py` does not exist",
         "`src/short.py` has 1 lines, and the research names line 40.",
         "`src/short.py` has 1 lines, and the tasks name line 9.",
     ):
@@ -364,8 +364,8 @@ def test_what_the_authors_claim_to_have_changed_is_checked_again(scene: Scene) -
 @pytest.mark.finding("FT12")
 def test_a_document_that_is_mended_leaves_nothing_open(scene: Scene) -> None:
     rules = [
-        {"address": "feature/requirements/mended/*", "text": REQUIREMENTS, "record": answered("changed")},
-        {"address": "feature/tasks/mended/*", "text": TASKS, "record": answered("changed", "changed")},
+        {"address": "feature/requirements/revision/*", "text": REQUIREMENTS, "record": answered("changed")},
+        {"address": "feature/tasks/revision/*", "text": TASKS, "record": answered("changed", "changed")},
         *happy_path(requirements=REQUIREMENTS.replace("- AC-2: given", "Given"), tasks=TASKS.replace("AC-2", "AC-9")),
     ]
     done = scene.feature("--unattended", rules=rules)
@@ -384,15 +384,15 @@ def test_findings_that_have_no_room_or_no_author_are_open(scene: Scene) -> None:
     ]
     vague = "".join(f"\nThe {word} is TBD.\n" for word in words)
     rules: list[Rule] = [
-        {"address": "feature/tasks/mended/*", "fail": "overloaded"},
-        {"address": "feature/design/mended/*", "text": DESIGN, "record": answered(*["changed"] * 12)},
+        {"address": "feature/tasks/revision/*", "fail": "overloaded"},
+        {"address": "feature/design/revision/*", "text": DESIGN, "record": answered(*["changed"] * 12)},
         {"address": "feature/design/attack/simplicity-reviewer/*", "data": {"findings": heavy}},
         {"address": "feature/tasks/walk/*", "data": {"stops": stops}},
         *happy_path(design=DESIGN + vague, tasks=TASKS + vague),
     ]
     done = scene.feature("--unattended", rules=rules)
     assert done.code == 0, done.out + done.err
-    (points,) = scene.prompts("feature/design/mended/*")
+    (points,) = scene.prompts("feature/design/revision/*")
     assert "The route is never routeed." in points, "CRITICAL comes before what rules find"
     found = open_points(scene)
     assert all(one["finding"] in found for one in heavy[:5]), "12 points have no room for them"
@@ -413,14 +413,15 @@ def test_the_answers_of_a_brainstorm_are_in_the_summary_and_their_numbers_are_ch
         more="summarise",
     )
     requirements = REQUIREMENTS + "\n## Open questions\n\n- How long? (B-1) Assumed: a day.\n"
-    mended = requirements + "\n- AC-3: given damage, then the borrower pays 40 euros\n"
+    corrected = requirements + "\n- AC-3: given damage, then the borrower pays 40 euros\n"
     rules = [
-        {"address": "feature/requirements/mended/*", "text": mended, "record": answered("changed")},
+        {"address": "feature/requirements/revision/*", "text": corrected, "record": answered("changed")},
         *happy_path(requirements=requirements, tasks=TASKS + "\nAC-3\n"),
     ]
     done = scene.feature("--from-brainstorm", "tools", "--unattended", rules=rules)
     assert done.code == 0, done.out + done.err
-    assert "The person said 40 euros, and the requirements do not." in scene.prompts("feature/requirements/mended/*")[0]
+    (rewrite,) = scene.prompts("feature/requirements/revision/*")
+    assert "The person said 40 euros, but the requirements do not mention it." in rewrite
     decided = scene.text("summary.md").partition("## Decided")[2].partition("## Open")[0]
     assert f"- By the person: {PAYS} The borrower, up to 40 euros (guess)\n" in decided
     assert "Tools and ladders\n" in decided
@@ -428,7 +429,7 @@ def test_the_answers_of_a_brainstorm_are_in_the_summary_and_their_numbers_are_ch
     scene.feature(
         "--from-brainstorm", "tools", "--unattended", rules=happy_path(requirements=requirements), name="lost"
     )
-    assert "The person said 40 euros, and the requirements do not." in open_points(scene)
+    assert "The person said 40 euros, but the requirements do not mention it." in open_points(scene)
 
 
 @pytest.mark.row("B11")
@@ -466,9 +467,10 @@ def test_a_finding_is_sorted_before_it_is_cut_and_a_question_without_room_is_ope
     rules = [sketch, attack, *happy_path(requirements=REQUIREMENTS + open_questions)]
     done = scene.feature("--unattended", rules=rules)
     assert done.code == 0, done.out + done.err
-    points = scene.prompts("feature/design/mended/*")[0].partition("# Current task")[2]
+    points = scene.prompts("feature/design/revision/*")[0].partition("# Current task")[2]
     assert points.index("Everybody reads everything.") < points.index("The lock is locked.")
-    assert "B-5 was left open, and is named nowhere" in scene.prompts("feature/requirements/mended/*")[0]
+    (rewrite,) = scene.prompts("feature/requirements/revision/*")
+    assert "B-5 is still open, but the requirements do not mention it" in rewrite
     assert "- B-5: Which token is the token?" in open_points(scene)
 
 
@@ -482,7 +484,7 @@ def test_a_rewrite_without_a_record_keeps_what_was_on_record(scene: Scene, phase
     record = {**RECORD, "key_decisions": [decision], "open_questions": [question]}
     rules: list[Rule] = [
         {"address": f"feature/{phase}/draft/*", "text": f"{text}\nThe rest is TBD.\n", "record": record},
-        {"address": f"feature/{phase}/mended/*", "text": text, "record": False},
+        {"address": f"feature/{phase}/revision/*", "text": text, "record": False},
         *happy_path(),
     ]
     done = scene.feature("--unattended", rules=rules)
@@ -490,7 +492,7 @@ def test_a_rewrite_without_a_record_keeps_what_was_on_record(scene: Scene, phase
     summary = scene.text("summary.md")
     assert "- X-7 (HIGH): On paper." in summary
     assert "- X-8 (LOW): Who keeps it?" in summary
-    assert f"- {phase}: mended: the document of " in summary.partition("## Warnings")[2]
+    assert f"- {phase}: revision: the document of " in summary.partition("## Warnings")[2]
     assert "On paper." in scene.prompts("feature/tasks/draft/*")[0]
 
 
@@ -499,7 +501,7 @@ def test_a_rewrite_without_a_record_keeps_what_was_on_record(scene: Scene, phase
 @pytest.mark.parametrize(
     ("rule", "warning"),
     [
-        ({"address": "feature/design/attack/*", "fail": "timeout"}, "design: Nobody reviewed the design."),
+        ({"address": "feature/design/attack/*", "fail": "timeout"}, "design: No reviewer has checked the design."),
         (
             {"address": "feature/design/attack/implementer/*", "text": ""},
             "design: attack: continued without implementer: the reply is empty",

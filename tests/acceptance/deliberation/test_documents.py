@@ -140,11 +140,11 @@ def test_code_checks_a_corrected_plan_again(hold: Hold) -> None:
         {"id": "P-2", "done": "changed", "how": "Removed."},
         {"id": "P-3", "done": "kept", "how": "The issue leaves it open."},
     ]
-    rewrite = {"address": "*/mended/*", "text": corrected, "record": {"answers": given}}
+    rewrite = {"address": "*/revision/*", "text": corrected, "record": {"answers": given}}
     rules = ({"address": "*/draft/*", "text": draft}, rewrite)
     run = hold(*rules, workflow="plan-issue", files=CODE, flags=["--repo", "."])
     kept = "This line puts off what work needs: Change `src/gone.py` and `src/away.py`. The rest is TBD."
-    section = run.artifact("plan.md").partition("\n## Found and not mended\n")[2].partition("\n## ")[0]
+    section = run.artifact("plan.md").partition("\n## Found but not corrected\n")[2].partition("\n## ")[0]
     ending = "is not in the repository, and the plan does not say that it is new."
     assert section.strip().splitlines() == [
         f"- The file src/gone.py {ending} The author's answer: changed, It is named.",
@@ -153,9 +153,9 @@ def test_code_checks_a_corrected_plan_again(hold: Hold) -> None:
         "- This line puts off what work needs: The rest is TBD.",
         f"- {kept} The author's answer: kept, The issue leaves it open.",
     ]
-    assert run.summary("plan")["flags"]["unmended"] == 4
+    assert run.summary("plan")["flags"]["uncorrected"] == 4
     assert "Code still finds 4 problems in the plan, listed at its end." in run.summary("plan")["quality_warnings"]
-    assert len([address for address in run.calls if "/mended/" in address]) == 1
+    assert len([address for address in run.calls if "/revision/" in address]) == 1
 
 
 @pytest.mark.row("D10")
@@ -194,27 +194,27 @@ def test_findings_of_code_in_a_plan_are_fixed_once_or_reported(hold: Hold) -> No
     draw = {"address": "*/draft/*/[2-9].*", "text": draft}
     looks = {"address": "*/draft/*", "calls": [look]}
     rewrite = {
-        "address": "*/mended/*",
+        "address": "*/revision/*",
         "text": PLAN,
         "record": {"answers": [{"id": f"P-{n}", "done": "changed", "how": "So."} for n in (1, 2)]},
     }
     run = hold(draw, looks, rewrite, workflow="plan-issue", files=CODE, flags=["--repo", "."])
-    prompt = run.prompt("*/mended/*")
+    prompt = run.prompt("*/revision/*")
     assert "The file src/gone.py is not in the repository" in prompt
     assert "src/fresh.py is not" not in prompt
     assert "puts off what work needs: Change `src/gone.py`" in prompt
     assert run.artifact("plan.md").startswith(PLAN.strip())
-    heading = "Found and not mended"
+    heading = "Found but not corrected"
     assert heading not in run.artifact("plan.md")
     assert "- the author: `src/app.py` 1–1\n" in run.artifact("plan.md")
-    lost: Rule = {"address": "*/mended/*", "fail": "overloaded"}
+    lost: Rule = {"address": "*/revision/*", "fail": "overloaded"}
     unfixed = hold(draw, looks, lost, workflow="plan-issue", files=CODE, flags=["--repo", ".", "--out", "others"])
     assert f"## {heading}\n\n- The file src/gone.py" in unfixed.artifact("plan.md")
-    assert unfixed.summary("plan")["flags"]["unmended"] == 2
+    assert unfixed.summary("plan")["flags"]["uncorrected"] == 2
     sound = hold(
         {"address": "*/draft/*", "text": PLAN}, workflow="plan-issue", files=CODE, flags=["--repo", ".", "--out", "c"]
     )
-    assert not [address for address in sound.calls if "/mended/" in address], "a plan without faults costs no call"
+    assert not [address for address in sound.calls if "/revision/" in address], "a plan without faults costs no call"
 
 
 UNPROVED = ("Invented", "Nothing shown", "No such place", "Anywhere", "Not there")

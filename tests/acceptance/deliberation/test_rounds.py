@@ -190,7 +190,7 @@ def test_gaps_reach_the_plan_and_the_review(hold: Hold, workflow: str, document:
 @pytest.mark.finding("FT1")
 def test_the_documents_report_that_nobody_compared_the_answers(hold: Hold) -> None:
     run = hold({"address": "*/findings/*", "fail": "overloaded"})
-    line = "The chair could not compare the answers, so nobody looked for conflicts."
+    line = "The chair could not compare the answers, so no conflicts were identified."
     assert f"## Conflicts\n\n- {line}\n" in run.artifact("decision-record.md")
 
 

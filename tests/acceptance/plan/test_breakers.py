@@ -163,7 +163,7 @@ def test_a_success_resets_the_count_and_consecutive_failures_count_across_phases
 @pytest.mark.row("P14", "P16")
 @pytest.mark.finding("FP8")
 def test_a_step_that_fails_after_a_panel_keeps_every_proposal(plan: Plans) -> None:
-    steps = ("architecture/draft", "test-strategy/draft", "expert-review/mended", "coverage/mended")
+    steps = ("architecture/draft", "test-strategy/draft", "expert-review/revision", "coverage/revision")
     failures = [timeout(f"{step}/*") for step in (*steps, "architecture/proposals/contradictions", "clarify/gate*")]
     positions = {"address": "plan/architecture/proposals/first/*", "text": "My own design."}
     run = plan("advanced", [*failures, positions])

@@ -9,7 +9,7 @@ import pytest
 
 from tests.acceptance.plan.conftest import Plan, Plans
 
-DISAGREEMENT = "The judges did not come to agree."
+DISAGREEMENT = "The judges did not agree."
 NO_QUESTION = {"convergence": {"low": 0.0}}  # prevents the question about the proposals
 
 
@@ -217,7 +217,7 @@ def test_a_missing_judge_prevents_green(plan: Plans, stop: str) -> None:
     lost = score(2, "unsafe", at="validation/judged/scores/judge:risk/*", stop=stop)
     run = plan("standard", [lost, score(20)])
     assert level(run) == "YELLOW"
-    assert "Not heard: judge:risk." in run.artifact("validation.md")
+    assert "No reply from: judge:risk." in run.artifact("validation.md")
 
 
 @pytest.mark.slow

@@ -34,7 +34,7 @@ def review_rule(*findings: dict[str, Any], by: str = "security-analyst", **more:
 
 FATAL = finding("STOLEN tokens end up in the log.", "CRITICAL", 95)
 HEAVY = finding("SLOW pages for everybody.", "MAJOR", 80)
-UNANSWERED = {"address": "plan/expert-review/mended/*", "fail": "timeout"}
+UNANSWERED = {"address": "plan/expert-review/revision/*", "fail": "timeout"}
 
 
 def choices(run: Plan) -> list[list[str]]:
@@ -323,7 +323,7 @@ def test_plan_md_says_what_nobody_reviewed_scored_or_could_read(plan: Plans) -> 
     assert "- No judge has scored the design." in opening
     assert "- No judge has scored the test plan." in opening
     silent = plan("standard", [{"address": "plan/expert-review/*/review/*", "fail": "timeout"}])
-    assert "- No reviewer has looked at the design." in silent.artifact("plan.md")
+    assert "- No reviewer has checked the design." in silent.artifact("plan.md")
 
 
 @pytest.mark.slow
@@ -346,7 +346,7 @@ def test_a_missing_reviewer_prevents_a_pass(plan: Plans, stop: str) -> None:
 def test_a_prepared_reason_that_settles_nothing_is_named_before_the_run_waits(plan: Plans) -> None:
     run = plan("standard", [review_rule(FATAL)], until="expert-review", answers={CHOICE: "override", REASON: "TBD"})
     assert run.done.code == 75
-    assert "“TBD” leaves the question open, so it is no reason to keep the critical findings." in run.messages()
+    assert "“TBD” does not give a reason to keep the critical findings." in run.messages()
 
 
 @pytest.mark.slow
@@ -391,7 +391,7 @@ def test_each_finding_has_the_answer_of_its_own(plan: Plans) -> None:
         {"id": "P-1", "done": "kept", "how": "The cache is off."},
         {"id": "F-1-1", "done": "changed", "how": "It is closed."},
     ]
-    rewrite = {"address": "plan/expert-review/mended/*", "text": "# Design", "record": {"answers": answers}}
+    rewrite = {"address": "plan/expert-review/revision/*", "text": "# Design", "record": {"answers": answers}}
     rules = [review_rule(slow, stale), review_rule(leaky, by="simplicity-reviewer"), rewrite]
     report = plan("standard", rules, until="expert-review").artifact("review.md")
     heads = [part.splitlines()[0] for part in report.split("## MAJOR: ")[1:]]

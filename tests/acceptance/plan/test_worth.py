@@ -50,7 +50,7 @@ WRITTEN: Sequence[Rule] = (
     {"address": "plan/completion/tasks/*", "text": TASKS},
 )
 REQUEST = "Add dark mode, with at most 250 rows"
-REWRITE = "plan/completion/checked#1/mended/rewritten/*"
+REWRITE = "plan/completion/checked#1/revision/rewritten/*"
 
 
 def answers(*ids: str, done: str = "changed", how: str = "It is so now.") -> dict[str, Any]:
@@ -72,7 +72,7 @@ def review_rule(*findings: tuple[str, str]) -> Rule:
 def reviewed_plan(plan: Plans) -> Plan:
     """Judges are YELLOW, reviewers find a major and a minor point; the author changes one and keeps one."""
     rewrite = {
-        "address": "plan/expert-review/mended/rewritten/*",
+        "address": "plan/expert-review/revision/rewritten/*",
         "text": f"{DESIGN}- D-2: NOW it has a way back.",
         "record": {
             "answers": [
@@ -94,7 +94,7 @@ def reviewed_plan(plan: Plans) -> Plan:
 @pytest.mark.row("Q2")
 def test_findings_of_judges_and_reviewers_go_to_the_author_with_the_document(reviewed_plan: Plan) -> None:
     assert reviewed_plan.done.code == 0, reviewed_plan.done.err
-    prompt = reviewed_plan.prompt("plan/expert-review/mended/rewritten/planner/1.1")
+    prompt = reviewed_plan.prompt("plan/expert-review/revision/rewritten/planner/1.1")
     points = prompt.rpartition("# Points to answer")[2]
     assert all(one in points for one in ("NO way back.", "NO second theme.", "HOLE in the wall."))
     assert "CRUMB" in points, "minor points are included"
@@ -131,7 +131,7 @@ def test_reviewers_see_the_judges_findings_and_both_may_read_the_code(plan: Plan
 @pytest.mark.row("Q2")
 def test_without_reviewers_the_author_answers_the_judges(plan: Plans) -> None:
     config = {"features": {"expert_review": {"enabled": False}}}
-    rewrite = {"address": "plan/validation/mended/rewritten/*", "text": "# Design\n\nNEW.", "record": answers("P-1")}
+    rewrite = {"address": "plan/validation/revision/rewritten/*", "text": "# Design\n\nNEW.", "record": answers("P-1")}
     run = plan("standard", [judge_rule("NO way back."), rewrite, *WRITTEN], config=config, until="test-strategy")
     assert run.artifact("design.md") == "# Design\n\nNEW.\n"
     assert "NEW." in run.prompts("plan/test-strategy/*")[0]
@@ -149,13 +149,13 @@ def cases_with_failure(given: str) -> dict[str, Any]:
 def test_a_failing_case_goes_to_the_author_before_the_judges(plan: Plans, mode: str) -> None:
     tried = {"address": "plan/architecture/tried/*", "data": cases_with_failure("TWO at once")}
     rewrite = {
-        "address": "plan/architecture/mended/rewritten/*",
+        "address": "plan/architecture/revision/rewritten/*",
         "text": f"{DESIGN}- D-2: LOCKED.",
         "record": answers("CASE-1"),
     }
     run = plan(mode, [tried, rewrite, *WRITTEN], request=REQUEST)
     assert run.done.code == 0, run.done.err
-    points = run.prompt("plan/architecture/mended/rewritten/*").rpartition("# Points to answer")[2]
+    points = run.prompt("plan/architecture/revision/rewritten/*").rpartition("# Points to answer")[2]
     assert "TWO at once" in points
     assert "NOTHING is seen." in points
     assert "CASE-2" not in points, "passing cases are not listed"
@@ -178,13 +178,13 @@ def test_decisions_of_a_rewrite_replace_earlier_ones(plan: Plans) -> None:
         {"address": "plan/architecture/draft/*", "text": DESIGN, "record": {**NOTHING, **decision_record("A cookie.")}},
         {"address": "plan/architecture/tried/*", "data": cases_with_failure("TWO at once")},
         {
-            "address": "plan/architecture/mended/rewritten/*",
+            "address": "plan/architecture/revision/rewritten/*",
             "text": DESIGN,
             "record": {**answers("CASE-1"), **decision_record("A locked cookie.")},
         },
         judge_rule("NO way back."),
         {
-            "address": "plan/expert-review/mended/rewritten/*",
+            "address": "plan/expert-review/revision/rewritten/*",
             "text": DESIGN,
             "record": {**answers("P-1"), **decision_record("A profile.")},
         },
@@ -201,7 +201,7 @@ def test_decisions_of_a_rewrite_replace_earlier_ones(plan: Plans) -> None:
 @pytest.mark.slow
 @pytest.mark.row("Q2", "Q4")
 def test_a_case_that_still_fails_after_the_rewrite_goes_to_the_test_plan(plan: Plans) -> None:
-    rewrite = {"address": "plan/expert-review/mended/rewritten/*", "text": DESIGN, "record": answers("P-1")}
+    rewrite = {"address": "plan/expert-review/revision/rewritten/*", "text": DESIGN, "record": answers("P-1")}
     tried = {"address": "plan/expert-review/tried/*", "data": cases_with_failure("THREE at once")}
     correction = {"document": "design", "says": "A cookie keeps it.", "instead": "A locked cookie keeps it."}
     draft = {
@@ -223,7 +223,7 @@ def test_a_case_that_still_fails_after_the_rewrite_goes_to_the_test_plan(plan: P
 @pytest.mark.row("Q3", "P12")
 def test_tasks_may_cite_a_remaining_risk_and_explain_it(plan: Plans) -> None:
     rewrite = {
-        "address": "plan/expert-review/mended/rewritten/*",
+        "address": "plan/expert-review/revision/rewritten/*",
         "text": DESIGN,
         "record": answers("EXPERT-REVIEW-R1", done="kept", how="It is rare."),
     }
@@ -240,12 +240,12 @@ def test_tasks_may_cite_a_remaining_risk_and_explain_it(plan: Plans) -> None:
 def test_coverage_gaps_go_to_the_author_of_the_test_plan(plan: Plans) -> None:
     rules = [
         {"address": "plan/coverage/judged/*", "data": {"score": 15, "reasons": ["NO CASE runs at night."]}},
-        {"address": "plan/coverage/mended/*", "text": TESTS + "| T-3 | AC-1 |\n", "record": answers("P-1", "P-2")},
+        {"address": "plan/coverage/revision/*", "text": TESTS + "| T-3 | AC-1 |\n", "record": answers("P-1", "P-2")},
         {"address": "plan/test-strategy/draft/*", "text": TESTS.replace("| T-2 | AC-2 |\n", "")},
         *WRITTEN,
     ]
     run = plan("standard", rules)
-    points = run.prompt("plan/coverage/mended/*").rpartition("# Points to answer")[2]
+    points = run.prompt("plan/coverage/revision/*").rpartition("# Points to answer")[2]
     assert "NO CASE runs at night." in points
     assert "No case names AC-2." in points
     assert "T-3" in run.artifact("test-plan.md")
@@ -277,7 +277,7 @@ def test_forks_are_settled_with_a_reason_before_the_specification(plan: Plans) -
 @pytest.mark.row("Q3", "Q4")
 def test_consistent_documents_are_not_rewritten(plan: Plans) -> None:
     run = plan("standard", WRITTEN, request=REQUEST)
-    assert run.addresses("plan/completion/checked*/mended/*") == []
+    assert run.addresses("plan/completion/checked*/revision/*") == []
     assert run.summary("completion")["quality_warnings"] == []
     assert run.summary("completion")["outputs"].get("findings", []) == []
 
@@ -292,9 +292,9 @@ BROKEN = f"""\
 - Does: it, for now.
 """
 LINES = (
-    "AC-9 is cited, and nothing in the documents is called so.",
-    "I-2 is cited, and nothing in the documents is called so.",
-    "CLARIFY-1 is cited, and nothing in the documents is called so.",
+    "AC-9 is cited, but no document defines it.",
+    "I-2 is cited, but no document defines it.",
+    "CLARIFY-1 is cited, but no document defines it.",
     "No task serves C-1.",
     "No task serves AC-2.",
     "No task writes the test T-2.",
@@ -316,7 +316,7 @@ def test_one_call_gets_exactly_the_rule_findings_and_fixes_them(plan: Plans, mod
     ]
     files = {"code/shade.py": "pass\n"}
     run = plan(mode, rules, request=REQUEST, files=files, flags=["--repo", "code"])
-    (prompt,) = run.prompts("plan/completion/checked*/mended/*")
+    (prompt,) = run.prompts("plan/completion/checked*/revision/*")
     points = prompt.rpartition("# Points to answer")[2].partition("# ")[0]
     listed = [line.partition(": ")[2] for line in points.splitlines() if line.startswith("- P-")]
     assert sorted(listed) == sorted(LINES)
@@ -330,14 +330,14 @@ def test_a_rule_finding_goes_to_the_author_of_its_document_and_is_dropped_once_r
     odd = TASKS + "- Does: show the placeholder.\n"
     rules = [
         {"address": "plan/architecture/draft/*", "text": DESIGN + "- D-2: As ARC-1 asks.\n"},
-        {"address": "plan/expert-review/mended/*", "text": DESIGN + "- D-2: ARC-1.\n", "record": answers("P-1")},
+        {"address": "plan/expert-review/revision/*", "text": DESIGN + "- D-2: ARC-1.\n", "record": answers("P-1")},
         {"address": "plan/completion/tasks/*", "text": odd},
         {"address": REWRITE, "text": odd, "record": answers("P-1", done="kept", how="The field shows it.")},
         *WRITTEN,
     ]
     run = plan("standard", rules, request=REQUEST)
-    assert "ARC-1 is cited, and nothing" in run.prompt("plan/expert-review/mended/*").rpartition("# Points to")[2]
-    (prompt,) = run.prompts("plan/completion/checked*/mended/*")
+    assert "ARC-1 is cited, but no document" in run.prompt("plan/expert-review/revision/*").rpartition("# Points to")[2]
+    (prompt,) = run.prompts("plan/completion/checked*/revision/*")
     assert "ARC-1" not in prompt.rpartition("# Points to answer")[2]
     assert not [one for one in ("plan.md", "summary.md") if "placeholder" in run.artifact(one)]
     assert run.summary("completion")["quality_warnings"] == []
@@ -358,7 +358,7 @@ def test_errors_in_earlier_documents_are_corrected_there(plan: Plans) -> None:
             "record": {**NOTHING, **fix("specification", "It is dark.", "DIM.")},
         },
         {
-            "address": "plan/expert-review/mended/*",
+            "address": "plan/expert-review/revision/*",
             "text": DESIGN,
             "record": {**answers("P-1"), **fix("specification", "AC-1:  DIM.", "AC-1: It is DIMMED.")},
         },
@@ -374,7 +374,7 @@ def test_errors_in_earlier_documents_are_corrected_there(plan: Plans) -> None:
             "record": {**answers("P-1"), **fix("test plan", "| T-2 | AC-2 |", "| T-2 | AC-2 |\n| T-3 | AC-2 |")},
         },
         {
-            "address": "plan/completion/checked#2/mended/*",
+            "address": "plan/completion/checked#2/revision/*",
             "text": TASKS.replace("T-2", "T-2, T-3"),
             "record": {**answers("P-1"), **fix("specification", "NOWHERE", "so")},
         },
@@ -387,7 +387,7 @@ def test_errors_in_earlier_documents_are_corrected_there(plan: Plans) -> None:
     assert "A COOKIE keeps it." in run.artifact("design.md")
     assert "A COOKIE keeps it." in run.prompts("plan/coverage/judged/*")[0]
     assert "| T-3 | AC-2 |" in run.artifact("test-plan.md")
-    assert "No task writes the test T-3." in run.prompts("plan/completion/checked#2/mended/*")[0]
+    assert "No task writes the test T-3." in run.prompts("plan/completion/checked#2/revision/*")[0]
     assert 'The specification should say "so" in place of "NOWHERE".' in run.artifact("plan.md")
 
 
@@ -398,9 +398,9 @@ def test_documents_are_checked_after_their_last_change(plan: Plans) -> None:
     careless = DESIGN + "- D-2: As ARC-7 asks, in `src/nowhere.py`.\n- D-3: TODO.\n"
     rules: list[Rule] = [
         judge_rule("NO way back."),
-        {"address": "plan/expert-review/mended/*", "text": careless, "record": answers("P-1")},
+        {"address": "plan/expert-review/revision/*", "text": careless, "record": answers("P-1")},
         {"address": "plan/test-strategy/draft/*", "text": TESTS.replace("AC-2", "AC-1")},
-        {"address": "plan/coverage/mended/*", "text": TESTS.replace("AC-2", "AC-1"), "record": answers("P-1")},
+        {"address": "plan/coverage/revision/*", "text": TESTS.replace("AC-2", "AC-1"), "record": answers("P-1")},
         {
             "address": "plan/completion/tasks/*",
             "text": TASKS,
@@ -412,8 +412,8 @@ def test_documents_are_checked_after_their_last_change(plan: Plans) -> None:
     run = plan("standard", rules, request=REQUEST, files=files, flags=["--repo", "code"])
     opening = run.artifact("plan.md").partition("## Open")[2]
     for line in (
-        "ARC-7 is cited, and nothing in the documents is called so.",
-        "D-9 is cited, and nothing in the documents is called so.",
+        "ARC-7 is cited, but no document defines it.",
+        "D-9 is cited, but no document defines it.",
         "The path src/nowhere.py is not in the code base, and the design does not say that it is new.",
         'The design leaves something open with "TODO": - D-3: TODO.',
     ):
@@ -444,7 +444,7 @@ def test_a_point_that_a_later_document_settles_is_not_open(plan: Plans) -> None:
     assert "1. CRUMB on the floor." in run.prompt("plan/completion/first/*")
     assert "CRACK" in run.artifact("plan.md")
     assert "CRUMB" not in run.artifact("plan.md")
-    assert run.addresses("plan/expert-review/mended/*") == [], "minor points alone cause no call"
+    assert run.addresses("plan/expert-review/revision/*") == [], "minor points alone cause no call"
 
 
 @pytest.mark.slow
@@ -454,7 +454,7 @@ def test_a_lost_limit_of_the_request_is_requested_and_then_reported(plan: Plans)
     vague = {"address": "plan/clarify/spec/*", "text": SPEC.replace("250", "some")}
     run = plan("rapid", [vague, *WRITTEN], request=REQUEST)
     assert "The request says 250 rows, and the specification does not" in run.prompt("plan/completion/tasks/*")
-    assert run.addresses("plan/completion/*/mended/*") == [], "it may not be a limit, so it causes no call"
+    assert run.addresses("plan/completion/*/revision/*") == [], "it may not be a limit, so it causes no call"
     assert warning in str(run.summary("completion")["quality_warnings"])
     kept_rule = {
         **WRITTEN[3],
@@ -465,14 +465,14 @@ def test_a_lost_limit_of_the_request_is_requested_and_then_reported(plan: Plans)
     )
     broken = {**WRITTEN[3], "text": TASKS.replace("AC-2, ", "")}
     run = plan("rapid", [vague, broken, *WRITTEN], request=REQUEST)
-    assert warning in run.prompts("plan/completion/*/mended/*")[0], "it is sent along with other points"
+    assert warning in run.prompts("plan/completion/*/revision/*")[0], "it is sent along with other points"
 
 
 @pytest.mark.slow
 @pytest.mark.row("Q3")
 def test_remaining_findings_are_warnings_and_are_in_the_summary(plan: Plans) -> None:
     rules: list[Rule] = [{"address": "plan/completion/tasks/*", "text": TASKS.replace("AC-2, ", "AC-9, ")}]
-    rules += [{"address": "plan/completion/checked*/mended/*", "fail": "timeout"}, *WRITTEN]
+    rules += [{"address": "plan/completion/checked*/revision/*", "fail": "timeout"}, *WRITTEN]
     run = plan("rapid", rules, request=REQUEST)
     assert run.done.code == 0
     assert "No task serves AC-2." in str(run.summary("completion")["quality_warnings"])
@@ -545,11 +545,11 @@ def test_the_longest_standard_run_stays_within_its_call_limit(plan: Plans) -> No
     ]
     rules += [
         {"address": f"plan/{step}/rewritten/*", "text": text, "record": answers("P-1", "HOLE")}
-        for step, text in (("expert-review/mended", DESIGN), ("coverage/mended", TESTS))
+        for step, text in (("expert-review/revision", DESIGN), ("coverage/revision", TESTS))
     ]
     rules += [
         {
-            "address": "plan/completion/checked*/mended/*",
+            "address": "plan/completion/checked*/revision/*",
             "text": BROKEN,
             "record": answers(*(f"P-{n}" for n in range(1, 11))),
         }

@@ -54,8 +54,8 @@ CITED = "[D-1, D-2, D-3, D-4, D-5, D-6]"
 PRD = "# Quiet\n\n" + "\n".join(
     f"## {name}\n\nText {CITED}.\n" for name in ("Executive Summary", "Decisions", *SECTIONS, "Delivery")
 )
-RESCORED = "refine/draft/mending#*/rescored/*"
-CORRECTED = "refine/draft/mending#2/corrected/*"
+RESCORED = "refine/draft/revising#*/rescored/*"
+CORRECTED = "refine/draft/revising#2/corrected/*"
 REASON = {"place": "Workflows", "wrong": "It is unclear what a late guest does.", "settled_by": "Say it."}
 
 
@@ -74,7 +74,7 @@ def rewrite(text: str = PRD, *kept: str, points: int = 1) -> Rule:
     """The rewritten document, with the points `P-1` and so on changed, except for those that are `kept`."""
     ids = [f"P-{number}" for number in range(1, points + 1)]
     answers = [{"id": one, "done": "kept" if one in kept else "changed", "how": f"{one} it is."} for one in ids]
-    return {"address": "refine/draft/mending#*/mended/*", "text": text, "record": {"answers": answers}}
+    return {"address": "refine/draft/revising#*/revision/*", "text": text, "record": {"answers": answers}}
 
 
 def correct(*changes: tuple[str, str], points: int = 1) -> Rule:

@@ -253,7 +253,7 @@ def test_every_prompt_variable_has_a_default(refine: Refinement) -> None:
     assert state["inputs"] == {"idea": refine.state()["inputs"]["idea"], "mode": "standard", "reports": False}
     assert state["state"] == {
         "mode": "standard", "prd_mode": "NEW", "findings": "", "notes": "", "reflected": 0, "logged": 0,
-        "heard": [], "decisions": [],
+        "current_answers": [], "decisions": [],
     }  # fmt: skip
     assert refine.entries("setup") == ["first_entry"]
     empty = ("None", "null", "Reflection", "What reports say", "The rounds before", "[]", "{}")

@@ -17,7 +17,7 @@ from tests.acceptance.refine.conftest import (
     scores,
 )  # fmt: skip
 
-REWRITTEN = "refine/draft/mending#*/mended/*"
+REWRITTEN = "refine/draft/revising#*/revision/*"
 FACTS = [
     {"id": "Q-1", "fact": "A noisy hour costs 40 euros."},
     {"id": "Q-1", "fact": "Names | numbers stay\nin the EU."},

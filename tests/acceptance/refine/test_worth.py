@@ -22,7 +22,7 @@ from tests.acceptance.refine.conftest import (
     scores,
 )  # fmt: skip
 
-REWRITTEN = "refine/draft/mending#*/mended/*"
+REWRITTEN = "refine/draft/revising#*/revision/*"
 
 
 def complete(refine: Refinement, *rules: Rule, mode: str = "rapid", idea: str = "", skip: tuple[int, ...] = ()) -> None:
@@ -141,9 +141,7 @@ def test_a_fragment_does_not_replace_the_document(refine: Refinement) -> None:
     assert refine.text("PRD.md").startswith(PRD.strip().replace(*lamp)), "the correction replaces the rewrite"
     assert REASON["wrong"] in refine.prompts(CORRECTED)[0]
     assert refine.prompts(RESCORED) == []
-    assert refine.warnings("draft") == [
-        "What came back as mended lacks more than half of the document, which stays as it was written."
-    ]
+    assert refine.warnings("draft") == ["The revised document lacks more than half of the draft, so the draft is kept."]
     assert "| What was found | 1 changed, 0 kept |" in refine.text("summary.md")
 
 
@@ -260,7 +258,7 @@ def test_a_rewritten_document_is_judged_again_and_remaining_findings_are_reporte
 def test_without_judges_for_the_rewrite_the_summary_shows_the_score_of_the_draft(refine: Refinement) -> None:
     found = {"address": "refine/draft/scores/*", "data": scores(3)}
     complete(refine, found, {"address": RESCORED, "fail": "overloaded"})
-    assert "| Score, before it was mended | 15" in refine.text("summary.md")
+    assert "| Score, before the revision | 15" in refine.text("summary.md")
     assert "| Verdict | CONDITIONAL |" in refine.text("summary.md")
 
 

@@ -85,9 +85,9 @@ def test_too_few_reviews_cause_a_question(society: Society, count: int) -> None:
     front = society.front("report.md")
     assert (front["plan_review_mode"], front["passed"]) == ("single-model" if count else "multi-model", bool(count))
     if not count:
-        assert "Nobody has reviewed the plan." in society.text("planning/PLAN-REVIEW-SYNTHESIS.md")
-        assert "failed: The plan has not passed a review: nobody has reviewed it." in society.done.out
-        assert "# Not passed\n\nNobody has reviewed the plan.\n" in society.text("report.md")
+        assert "No model has reviewed the plan." in society.text("planning/PLAN-REVIEW-SYNTHESIS.md")
+        assert "failed: The plan has not passed a review: no review was completed." in society.done.out
+        assert "# Not passed\n\nNo model has reviewed the plan.\n" in society.text("report.md")
     else:
         assert "1 of 3 models has reviewed the plan; the review counts as single-model." in society.messages()
 
@@ -306,7 +306,7 @@ def test_a_rule_finding_that_the_author_keeps_has_its_reason_in_the_documents(so
     kept = {"answers": [{"id": "P-1", "done": "kept", "how": "The request says so."}]}
     rules: list[Rule] = [
         {"address": "implementation-plan/planning/written/*", "text": vague},
-        {"address": "implementation-plan/planning/checked*/mended/*", "text": vague, "record": kept},
+        {"address": "implementation-plan/planning/checked*/correction/*", "text": vague, "record": kept},
     ]
     assert society.begin(rules=rules).code == 0, society.done.err
     for text in (society.text("report.md"), society.text("ImplementationPlan.md"), *society.prompts("review/*")):

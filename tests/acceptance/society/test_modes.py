@@ -178,13 +178,13 @@ def test_a_part_without_sources_is_sent_back_once(society: Society) -> None:
             "record": answers("POINT-1"),
         },
         {
-            "address": "implementation-plan/planning/checked#1/mended/*",
+            "address": "implementation-plan/planning/checked#1/correction/*",
             "text": plan(sources="PLAN-bea"),
             "record": answers("P-1", "P-2"),
         },
     ]
     assert society.begin("multi-model", rules=bare).code == 0, society.done.err
-    (prompt,) = society.prompts("planning/checked*/mended/*")
+    (prompt,) = society.prompts("planning/checked*/correction/*")
     assert "D-1 does not say which drafts it comes from." in prompt
     assert "PLAN-zoe is cited in line" in prompt
     assert society.front("summaries/planning.md")["flags"]["findings"] == 0
@@ -206,10 +206,10 @@ def test_rules_check_every_plan_and_its_author_answers_the_findings(society: Soc
         faulty = faulty.replace(*change)
     rules: list[Rule] = [
         {"address": "implementation-plan/planning/written/*", "text": faulty},
-        {"address": "implementation-plan/planning/checked*/mended/*", "text": plan(), "record": answers("P-1")},
+        {"address": "implementation-plan/planning/checked*/correction/*", "text": plan(), "record": answers("P-1")},
     ]
     assert society.begin(rules=rules).code == 0, society.done.err
-    prompt = society.prompts("planning/checked*/mended/*")[0]
+    prompt = society.prompts("planning/checked*/correction/*")[0]
     assert [found for found in FAULTS.values() if found not in prompt] == []
     assert society.text("ImplementationPlan.md") == plan().strip() + "\n"
 
@@ -227,7 +227,7 @@ def test_remaining_rule_findings_are_reported(society: Society) -> None:
         {"address": "implementation-plan/planning/*", "text": plan().replace("### T-1: a limit", "### A limit")},
     ]
     assert society.begin(rules=bare).code == 0, society.done.err
-    assert len(society.addresses("planning/checked#1/mended/*/1.1")) == 1
+    assert len(society.addresses("planning/checked#1/correction/*/1.1")) == 1
     assert not society.addresses("planning/checked#2/*"), "it is sent back once"
     assert "The plan has no tasks that are numbered" in society.text("report.md").partition("rules still find")[2]
     assert "The plan has no tasks that are numbered" in society.prompts("review/*")[0]
