@@ -102,7 +102,7 @@ def test_two_steps_with_one_prompt_have_their_own_replies(folder: Path, start: S
 ERROR_BODIES = {
     "an error": {"error": {"message": "rate limit exceeded", "code": 429}},
     "an error as text": {"error": "rate limit exceeded"},
-    "an error beside no choices": {"choices": [], "error": {"message": "overloaded"}},
+    "an error without choices": {"choices": [], "error": {"message": "overloaded"}},
     "no choices": {"choices": []},
 }
 

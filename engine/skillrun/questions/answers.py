@@ -67,7 +67,7 @@ class InvalidAnswer(SkillrunError):
 
 
 def choices_of(question: Question) -> list[Any]:
-    """Return the choices of a question, without empty and blank texts, which nobody could choose."""
+    """Return the choices of a question, without empty and blank texts."""
     choices = question.get("choices")
     return [choice for choice in choices if str(choice).strip()] if isinstance(choices, list | tuple) else []
 

@@ -128,7 +128,7 @@ class Refinement:
         """Resume the run; keywords are prepared answers, with `_` for `-`.
 
         `answers` and `draft` both ask for the next mode and at the breaker. An answer is for both of them; of a list,
-        those behind `draft now` are for the draft.
+        those after `draft now` are for the draft.
         """
         for name in {"next_mode", "breaker"} & answers.keys():
             value = answers.pop(name)

@@ -166,7 +166,7 @@ def test_without_judges_the_document_is_kept_and_flagged_as_unjudged(refine: Ref
     assert done.code == 0
     summary = refine.summary("draft")
     assert summary["flags"]["validation_skipped"] is True
-    assert "decision" not in summary["outputs"], "nobody judged it"
+    assert "decision" not in summary["outputs"], "no judge scored it"
 
 
 @pytest.mark.row("R2")

@@ -1,4 +1,4 @@
-"""Whoever can write to a store chooses its rows. No row gives a run more than its project and the worker's limits."""
+"""A user who can write to a store controls its rows. No row gives a run more than its project and the worker allow."""
 
 from __future__ import annotations
 

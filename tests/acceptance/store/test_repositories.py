@@ -139,7 +139,7 @@ def test_a_path_that_cannot_be_sent_is_refused_before_submission(
 
 
 def is_running(process: int) -> bool:
-    """Whether a process exists and is no zombie."""
+    """Whether a process exists and is not a zombie."""
     with suppress(OSError):
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     return False

@@ -50,7 +50,7 @@ def test_a_lower_price_of_a_project_is_reported_and_ignored(tmp_path: Path, mode
     shipped, _ = load(tmp_path, "")
     catalogue, library = load(tmp_path, f'models:\n  "{model}": {price}\n')
     assert [catalogue.price(model, call) for call in CALLS] == [shipped.price(model, call) for call in CALLS]
-    if "null" not in price:  # which is no price at all
+    if "null" not in price:  # null sets no price
         (problem,) = library.problems
         assert (problem.line, problem.severity) == (2, "warning")
         assert problem.message == f"a project cannot lower the price of `{model}`; the price of your config is used"

@@ -1,4 +1,4 @@
-"""The lines `---` around frontmatter: what stands above them, and what is written in their place."""
+"""The lines `---` around frontmatter: text above them, and other lines used instead."""
 
 from __future__ import annotations
 

@@ -213,7 +213,7 @@ class EditorServer(LanguageServer):
             return
         raised = sys.exception()
         cause = raised if isinstance(raised, Exception) else error
-        # an error inside pygls alone: the message has a URI that is none, or names a document that is not open
+        # an error inside pygls: the message has an invalid URI, or names a document that is not open
         if source is JsonRpcException or not _is_raised_in_skillrun(cause):
             message = UNREADABLE
         else:

@@ -120,7 +120,7 @@ def start_server(metrics: Metrics, address: tuple[str, int], patience: float) ->
 
 
 class _Server(ThreadingWSGIServer):
-    """A server with a limited number of connections, which nobody can keep open without sending data."""
+    """A server with a limited number of connections. A connection that sends no data is closed."""
 
     request_queue_size = MAX_CONNECTIONS
 

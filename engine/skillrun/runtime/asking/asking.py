@@ -253,7 +253,7 @@ def _with_saved_progress(request: QuestionRequest) -> tuple[QuestionSet, Mapping
 
 
 async def _read_form(request: QuestionRequest) -> FormState | None:
-    """Return the state of the form; None if there is none. Raises WaitingForUser if it cannot be read."""
+    """Return the state of the form, or None if the step has no form. Raises WaitingForUser if it cannot be read."""
     if request.form is None:
         return None
     try:
