@@ -54,9 +54,9 @@ def test_a_reply_fits_the_schema_record_or_tools_of_its_call() -> None:
 
 
 def test_missing_replies_are_listed_and_nothing_is_changed() -> None:
-    recording = Recording(Outcome("completed"), 34, {"plan/validation/judged/1.1": "no reply is recorded"})
+    recording = Recording(Outcome("completed"), 36, {"plan/validation/judged/1.1": "no reply is recorded"})
     assert record_demo.describe(recording, "") == [
-        "33 of 34 calls have a recorded reply that fits",
+        "35 of 36 calls have a recorded reply that fits",
         "  plan/validation/judged/1.1: no reply is recorded",
         "Nothing was changed. `make record-demo MODEL=NAME` calls a model for the missing replies.",
     ]
@@ -89,7 +89,7 @@ def test_editing_the_output_of_a_step_makes_its_recorded_reply_unfit(
     before = (sample / "replies.yaml").read_bytes()
     assert record_demo.main([]) == 1
     out = capsys.readouterr().out
-    assert "33 of 34 calls have a recorded reply that fits" in out
+    assert "35 of 36 calls have a recorded reply that fits" in out
     assert "  plan/completion/first/planner/1.1: cost: `cost` is missing" in out
     assert not (sample / "runs").exists()
     assert (sample / "replies.yaml").read_bytes() == before

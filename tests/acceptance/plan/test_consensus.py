@@ -201,6 +201,33 @@ def test_red_coverage_returns_to_the_test_strategy_with_the_reasons(plan: Plans)
 
 @pytest.mark.slow
 @pytest.mark.row("P13")
+@pytest.mark.parametrize(
+    ("points", "colour"), [((20, 16, 12), "GREEN"), ((18, 16, 11), "YELLOW"), ((18, 12, 3), "RED")]
+)
+def test_the_mean_score_of_several_judges_decides_about_the_coverage(
+    plan: Plans, points: tuple[int, int, int], colour: str
+) -> None:
+    scores = [
+        score(number, f"From {judge}.", at=f"coverage/judged/*/judge:{judge}/*")
+        for judge, number in zip(("feasibility", "completeness", "risk"), points, strict=True)
+    ]
+    run = plan("standard", scores, until="coverage")
+    assert level(run, "coverage") == colour
+    report = run.artifact("coverage.md")
+    assert all(f"- From {judge}." in report for judge in ("feasibility", "completeness", "risk"))
+
+
+@pytest.mark.slow
+@pytest.mark.row("P13")
+def test_a_missing_judge_of_the_coverage_prevents_green_and_is_named(plan: Plans) -> None:
+    lost = {"address": "plan/coverage/judged/*/judge:risk/*", "fail": "timeout"}
+    run = plan("standard", [lost, score(20, at="coverage/judged/*")])
+    assert level(run, "coverage") == "YELLOW"
+    assert "No reply from: judge:risk." in run.artifact("coverage.md")
+
+
+@pytest.mark.slow
+@pytest.mark.row("P13")
 def test_coverage_without_judges_is_skipped_and_flagged(plan: Plans) -> None:
     run = plan("standard", [{"address": "plan/coverage/judged/*", "fail": "timeout"}])
     assert run.summary("coverage")["flags"]["consensus_skipped"] is True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.acceptance.plan.conftest import Plans, Rule
+from tests.acceptance.plan.conftest import NOTHING, Plans, Rule
 
 FIRST = "plan/architecture/proposals/first/software-architect"
 CLEAN = f"{FIRST}:clean/*"
@@ -121,11 +121,77 @@ def test_answers_stand_in_place_of_the_specification(plan: Plans) -> None:
     assert "- Where? Prepared answer: account" in run.artifact("summary.md")
 
 
+RISK = {"id": "RES-R1", "risk": "It flickers", "severity": "HIGH", "mitigation": "Set the class before the first paint"}
+
+
 @pytest.mark.slow
 @pytest.mark.row("P16")
-def test_with_neither_specification_nor_design_the_run_fails_and_shows_how_to_resume(plan: Plans) -> None:
-    missing = [{"address": f"plan/{step}/*", "fail": "overloaded"} for step in ("clarify/spec", "architecture/draft")]
-    run = plan("rapid", missing, isolated=True)
+@pytest.mark.parametrize("mode", ["rapid", "standard", "complete"])
+def test_without_specification_and_design_the_plan_shows_what_there_is(plan: Plans, mode: str) -> None:
+    rules: list[Rule] = [
+        {"address": "plan/research/findings/first/researcher:code/*", "text": "The page is `settings.html`."},
+        {"address": "plan/research/facts/*", "data": {"files_affected": 12, "risks": [RISK]}},
+        *(
+            {"address": f"plan/{place}/*", "fail": "overloaded"}
+            for place in ("clarify/spec", "architecture", "expert-review")
+        ),
+    ]
+    run = plan(mode, rules)
+    assert run.done.code == 0
+    page = run.artifact("plan.md")
+    assert "Missing: the specification, the design. The model gave no usable text for them." in page
+    failed = page.partition("## What failed")[2].partition("## Where it stands")[0]
+    assert "- clarify: `spec` was not answered" in failed
+    assert "- architecture: " in failed
+    assert "`draft` was not answered" in failed
+    assert "The page is `settings.html`." in run.artifact("research.md")
+    assert ("- RES-R1, HIGH risk: It flickers" in page) == (mode == "complete")
+
+
+@pytest.mark.slow
+@pytest.mark.row("P16")
+def test_open_points_are_listed_without_an_author_for_the_first_page(plan: Plans) -> None:
+    question = {"id": "ARC-Q1", "question": "Who sets it?", "priority": "HIGH", "candidates": ["user", "admin"]}
+    rules: list[Rule] = [
+        {
+            "address": "plan/architecture/draft/*",
+            "text": "# Design",
+            "record": {**NOTHING, "open_questions": [question]},
+        },
+        {"address": "plan/completion/first/*", "fail": "overloaded"},
+    ]
+    assert "- ARC-Q1, open question: Who sets it?" in plan("rapid", rules).artifact("plan.md").partition("## Open")[2]
+
+
+@pytest.mark.slow
+@pytest.mark.row("P16")
+def test_a_document_that_was_sent_back_stands_if_nobody_rewrites_it(plan: Plans) -> None:
+    reject = {"score": 2, "reasons": ["NO way back."]}
+    rules: list[Rule] = []
+    for author, judges, text in (
+        ("architecture/draft", "validation", "The first design."),
+        ("test-strategy/draft", "coverage", "The first test plan."),
+    ):
+        rules += [
+            {"address": f"plan/{author}/*", "text": text, "times": 1},
+            {"address": f"plan/{author}/*", "fail": "overloaded"},
+            {"address": f"plan/{judges}/judged/*", "data": reject, "times": 3},
+        ]
+    run = plan("standard", rules)
+    opening, _, rest = run.artifact("plan.md").partition("## Open")
+    assert "Missing" not in opening
+    for name, document in (("design", "design.md"), ("test plan", "test-plan.md")):
+        text = run.artifact(document)
+        assert text.startswith(f"The first {name}.")
+        assert text.endswith(f"The {name} was sent back, and it could not be rewritten.\n\n- NO way back.\n")
+        assert f"The {name} was sent back and could not be rewritten; `{document}` ends with the reasons." in rest
+
+
+@pytest.mark.slow
+@pytest.mark.row("P16")
+def test_with_no_reply_at_all_the_run_fails_and_shows_how_to_resume(plan: Plans) -> None:
+    places = ("research", "clarify", "architecture")
+    run = plan("rapid", [{"address": f"plan/{place}/*", "fail": "overloaded"} for place in places], isolated=True)
     assert run.done.code == 1
     assert "`skillrun resume run --unattended --script " in run.done.out
     assert run.resume().done.code == 0

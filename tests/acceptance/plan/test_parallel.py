@@ -103,7 +103,7 @@ def test_when_one_fails_the_other_is_kept_and_the_failed_one_is_retried(plan: Pl
     assert turns(run)[-2:] == ["assets asks", "assets completed"]
     starts = [event["phase"] for event in run.events if event["event"] == "PhaseStarted"]
     assert (starts.count("assets"), starts.count("coverage")) == (2, 1)
-    assert len(run.addresses("plan/coverage/judged/*")) == 1
+    assert len(run.addresses("plan/coverage/judged/*")) == 3
     assert run.artifact("assets.md") in run.prompt("plan/completion/tasks/*")
 
 
@@ -126,5 +126,5 @@ def test_after_a_permanent_failure_the_other_result_stays_and_the_plan_is_degrad
     assert run.done.code == 0
     assert run.summary("coverage")["status"] == "completed"
     assert run.summary("assets")["status"] == "failed"
-    assert len(run.addresses("plan/coverage/judged/*")) == 1
+    assert len(run.addresses("plan/coverage/judged/*")) == 3
     assert "Missing: the assets." in run.artifact("plan.md")

@@ -12,15 +12,15 @@ BALANCED = {
     "expert-review/*/review/review": ["security-analyst", "simplicity-reviewer"],
     "test-strategy/proposals/first": ["qa-strategist", "qa-security", "qa-performance"],
     "validation/judged/scores": ["judge:feasibility", "judge:completeness", "judge:risk"],
-    "coverage/judged/scores": ["judge:completeness"],
+    "coverage/judged/scores": ["judge:feasibility", "judge:completeness", "judge:risk"],
 }
 PROTOTYPE = {
     "research/findings/first": ["researcher:code"],
     "architecture/proposals/first": [],  # a single member writes the document itself
     "expert-review/*/review/review": ["security-analyst", "simplicity-reviewer"],
     "test-strategy/proposals/first": [],
-    "validation/judged/scores": ["judge:feasibility"],
-    "coverage/judged/scores": ["judge:completeness"],
+    "validation/judged/scores": ["judge:feasibility", "judge:completeness"],
+    "coverage/judged/scores": ["judge:completeness", "judge:risk"],
 }
 
 
@@ -29,7 +29,7 @@ def called_members(run: Plan) -> dict[str, list[str]]:
     return {place: [address.split("/")[-2] for address in run.addresses(f"plan/{place}/*")] for place in BALANCED}
 
 
-@pytest.mark.row("P8")
+@pytest.mark.row("P8", "P13")
 def test_the_balanced_team_is_the_default(plan: Plans) -> None:
     run = plan("standard")
     assert run.overview["state"]["preset"] == "balanced"
@@ -37,8 +37,8 @@ def test_the_balanced_team_is_the_default(plan: Plans) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.row("P8")
-def test_rapid_prototype_has_one_member_per_phase_and_the_balanced_reviewers(plan: Plans) -> None:
+@pytest.mark.row("P8", "P13")
+def test_rapid_prototype_has_one_author_per_document_two_judges_and_the_balanced_reviewers(plan: Plans) -> None:
     run = plan("standard", flags=["--preset", "rapid_prototype"])
     assert run.done.code == 0
     assert called_members(run) == PROTOTYPE
