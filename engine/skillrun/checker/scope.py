@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from jinja2 import nodes
 
@@ -20,6 +20,7 @@ from skillrun.checker.program import Callee, CheckedProtocol, Program
 from skillrun.definitions.definitions import Prompt, Workflow
 from skillrun.library.lookups import Lookups, Settings
 from skillrun.library.symbols import ScopeOwners, ScopeRange
+from skillrun.scoring.overlap import iterate_texts
 from skillrun.scoring.patterns import rejection_reason
 from skillrun.syntax.diagnostics import Problems, near_miss
 from skillrun.syntax.source import Span
@@ -250,10 +251,10 @@ class Scope:
                         span, hint = template.span(arguments[1]), f"add `## {group}` to `skills/{bank_name}.md`"
                         self.lookups.report_unknown(span, "group", str(group), bank or (), hint)
         elif name == "model" and arguments:
-            for model in dict.fromkeys(_texts(types[0].values or ())):
+            for model in dict.fromkeys(iterate_texts(types[0].values or ())):
                 self.lookups.check_model(model, self._value_spans(template, arguments[0], model)[0])
         elif place is not None and len(arguments) > place:
-            for pattern in _texts(types[place].values or ()):
+            for pattern in iterate_texts(types[place].values or ()):
                 if reason := rejection_reason(pattern):
                     for span in self._value_spans(template, arguments[place], pattern):
                         self.report(span, "pattern", reason)
@@ -324,11 +325,3 @@ class Scope:
                 self.absences[identifier(name)] = Absence(f"`{name}` is set only under a condition", self.guard)
         else:
             self.bind(name, merge_types([previous_type, type_]))
-
-
-def _texts(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping | list | tuple):
-        for item in value.values() if isinstance(value, Mapping) else value:
-            yield from _texts(item)

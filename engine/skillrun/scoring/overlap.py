@@ -233,10 +233,10 @@ def find_new_items(
             continue
         old = earlier_by_member.get(str(reply.get("member")), {})
         data, old_data = _data(reply), _data(old)
-        known = words("\n".join(_texts([old_data, old.get("text", "") if not old_data else ""])))
+        known = words("\n".join(iterate_texts([old_data, old.get("text", "") if not old_data else ""])))
         values = [data.get(name) for name in ([fields] if isinstance(fields, str) else fields)]
         items = [item for value in values for item in (value if isinstance(value, list) else [value])]
-        new = [item for item in items if len(words(clean_text("\n".join(_texts(item)))) - known) >= min_words]
+        new = [item for item in items if len(words(clean_text("\n".join(iterate_texts(item)))) - known) >= min_words]
         alike = {
             name: round(overlap(text, old_data[name]), 4)
             for name, text in data.items()
@@ -251,13 +251,13 @@ def _data(reply: Mapping[str, Any]) -> Mapping[str, Any]:
     return data if isinstance(data, Mapping) and reply.get("status") == "success" else {}
 
 
-def _texts(value: Any) -> Iterator[str]:
-    """Yield every text in a value."""
+def iterate_texts(value: Any) -> Iterator[str]:
+    """Yield the texts in a value, at any depth. Keys of mappings are left out."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping | list | tuple):
         for part in value.values() if isinstance(value, Mapping) else value:
-            yield from _texts(part)
+            yield from iterate_texts(part)
 
 
 def mean(records: Iterable[Any] | Mapping[str, Any]) -> dict[str, float]:

@@ -11,7 +11,7 @@ import hashlib
 import hmac
 import json
 import os
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from skillrun.checker.program import Program
 from skillrun.library.settings import load_budget
+from skillrun.scoring.overlap import iterate_texts
 from skillrun.store.frontmatter import replace_surrogates
 from skillrun.store.state import State
 from skillrun.syntax.diagnostics import SkillrunError
@@ -185,7 +186,7 @@ def _model_choices(program: Program, state: State) -> dict[str, list[str]]:
     for section, fields in (("inputs", program.workflow.inputs), ("state", program.workflow.state)):
         words = {declared.name: declared.item.word for declared in fields}
         for name, value in vars(state)[section].items():
-            models = [_named_model(text, words.get(name, ""), providers) for text in _texts(value)]
+            models = [_named_model(text, words.get(name, ""), providers) for text in iterate_texts(value)]
             if any(models):
                 choices[f"{section}.{name}"] = [model for model in models if model]
     return choices
@@ -203,15 +204,6 @@ def _named_model(text: str, word: str, providers: Container[str]) -> str:
         return text if word == "model" else model or ""
     model = model or text
     return model if model.partition(":")[0] in providers and len(model.split()) == 1 else ""
-
-
-def _texts(value: object) -> Iterator[str]:
-    """Yield the texts in a value, at any depth."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping | list):
-        for item in value.values() if isinstance(value, Mapping) else value:
-            yield from _texts(item)
 
 
 def _defaults(program: Program, state: State) -> dict[str, dict[str, Any]]:

@@ -12,6 +12,7 @@ from jinja2 import nodes
 from skillrun.definitions.definitions import Phase, Step, Workflow
 from skillrun.library.library import Library
 from skillrun.library.lookups import Settings
+from skillrun.scoring.overlap import iterate_texts
 from skillrun.templates.expressions import Value
 from skillrun.types.fields import MEMBER
 from skillrun.types.types import identifier
@@ -68,8 +69,8 @@ class Candidates:
         if value is None:
             return (), True
         if not value.is_computed:
-            return tuple(_texts(value.literal)), True
-        texts = (text for found in self.values_of(value) for text in _texts(found))
+            return tuple(iterate_texts(value.literal)), True
+        texts = (text for found in self.values_of(value) for text in iterate_texts(found))
         return tuple(dict.fromkeys(filter(exists, texts))), False
 
     def outcomes(self, step: Step) -> tuple[tuple[str, ...], bool]:
@@ -171,12 +172,3 @@ def _items(owners: Iterable[Any], keys: Iterable[Any]) -> Iterator[Any]:
             yield from (value for key, value in owner.items() if not wanted or identifier(str(key)) in wanted)
         elif isinstance(owner, list):
             yield from (value for at, value in enumerate(owner) if not wanted or at in wanted)
-
-
-def _texts(value: Any) -> Iterator[str]:
-    """Yield the texts in a value."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping | list):
-        for item in value.values() if isinstance(value, Mapping) else value:
-            yield from _texts(item)
