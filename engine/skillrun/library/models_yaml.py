@@ -18,8 +18,9 @@ from skillrun.definitions.reader import Reader
 from skillrun.definitions.verbs import Key, Keys
 from skillrun.library.configuration import merge, overlay
 from skillrun.library.roots import PROJECT, USER
-from skillrun.syntax.diagnostics import Problems, suggest
+from skillrun.syntax.diagnostics import Problems, allowed_hint, suggest
 from skillrun.syntax.source import Mapping, MappingEntry, Node, Scalar, entries_of, to_plain
+from skillrun.types.schemas import quote_value
 
 PROVIDER: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
 VARIABLE: Final = re.compile(r"[A-Z_][A-Z0-9_]{0,59}")  # only capitals, because a pasted key contains other letters
@@ -74,6 +75,32 @@ TABLES: Final[dict[str, Keys]] = {
         "timeout": _number("seconds for one attempt"),
         "tools": Key("boolean", "whether its models support tools"),
         "records": Key("boolean", "whether its models follow an instruction to end a document with a record"),
+        "structured_output": Key(
+            "choice", "how a schema is sent", values=("json_schema", "tool", "json_object", "prompt")
+        ),
+        "tools_with_schema": Key("choice", "how a schema is sent next to tools", values=("native", "tool")),
+        "system_prompt": Key("choice", "the turn that holds the system prompt", values=("system", "user")),
+        "output_limit": Key(
+            "choice",
+            "the field that limits the length of a reply",
+            values=("max_tokens", "max_completion_tokens", "none"),
+        ),
+        "omit": Key(
+            "list",
+            "fields that requests leave out",
+            values=(
+                "tool_choice",
+                "cache_control",
+                "store",
+                "include",
+                "reasoning",
+                "reasoning_content",
+                "thinking",
+                "strict",
+                "stream",
+                "parallel_tool_calls",
+            ),
+        ),
     },
     "models": {
         "window": _count("tokens"),
@@ -208,6 +235,14 @@ class _Layer(Reader):
                 message = "this is not a valid name of an environment variable"
                 self.report(node.span, "variable", message, VARIABLE_HINT)
                 return None
+            case "list":
+                items = to_plain(node)
+                wrong = [item for item in items if item not in key.values] if isinstance(items, list) else [items]
+                if wrong:
+                    message = f"`{name}` cannot have the value {quote_value(wrong[0])}"
+                    self.report(node.span, "choice", message, allowed_hint(key.values))
+                    return None
+                return items
             case "rates":
                 problem_count = len(self.problems)
                 rates = self.read(node, RATES)

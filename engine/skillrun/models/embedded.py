@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -17,13 +17,12 @@ from typing import TYPE_CHECKING, Any
 from skillrun.installation import extra_hint
 from skillrun.models.messages import Reply, Request
 from skillrun.models.providers import ProviderClient
-from skillrun.models.redaction import Redactor
 from skillrun.models.weights import KEY_HINT, fetch_weights, weights_error
 
 if TYPE_CHECKING:
     from pydantic_ai.profiles import ModelProfile
 
-    from skillrun.models.entries import ClientContext, ProviderConfig
+    from skillrun.models.entries import ClientContext
 
 STEPS = [(items, characters) for items in (4, 3, 2, 1) for characters in (400, 270, 180, 120, 80, 40)]
 """Pairs of limits: items per list and characters per text. Wherever the schema sets no limit, the first pair that makes
@@ -125,22 +124,14 @@ def _start_server(context: ClientContext, path: Path, seed: int) -> EmbeddedClie
     # this request returns, the loop has started, even if the caller is cancelled now.
     server.handle_completions({"prompt": "a", "n_predict": 1})
     local = replace(provider, base_url=f"{server.listening_address}/v1")
-    client = EmbeddedClient(local, key, context.redactor, context.progress, server, seed)
+    client = EmbeddedClient(replace(context, provider=local, key=key), server, seed)
     client.prepare_model(path.stem)
     return client
 
 
 class EmbeddedClient(ProviderClient):
-    def __init__(
-        self,
-        provider: ProviderConfig,
-        key: str,
-        redactor: Redactor,
-        progress: Callable[[str], None],
-        server: Any,
-        seed: int,
-    ) -> None:
-        super().__init__(provider, key, redactor, progress)
+    def __init__(self, context: ClientContext, server: Any, seed: int) -> None:
+        super().__init__(context)
         self._server = server
         self._seed = seed
 

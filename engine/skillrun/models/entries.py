@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,8 +17,9 @@ class ProviderConfig:
     """The settings for reaching a provider. `key` names an environment variable, and is empty if the provider needs no
     key.
 
-    `origin` is the file or variable that sets the address. `blocked_reason` is set if nothing may be sent to the
-    provider.
+    The fields from `structured_output` to `omit` set capabilities (`models/capabilities.py`). Those that are empty or
+    None are learned. `origin` is the file or variable that sets the address. `blocked_reason` is set if nothing may be
+    sent to the provider.
     """
 
     name: str
@@ -35,6 +36,11 @@ class ProviderConfig:
     timeout: float = 600
     tools: bool = True
     records: bool = True
+    structured_output: str = ""
+    tools_with_schema: str = ""
+    system_prompt: str = ""
+    output_limit: str = ""
+    omit: Sequence[str] | None = None
     origin: str = ""
     blocked_reason: str = ""
 

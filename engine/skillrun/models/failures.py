@@ -38,6 +38,7 @@ _TOO_LONG = re.compile(
 )
 """The words in which servers refuse a request that exceeds the window."""
 _TRANSIENT_STATUSES = frozenset({409, 425})  # of the statuses 4xx: the same request can succeed later
+_REFUSAL_KEYS = ("param", "error", "errors", "detail", "message", "msg", "reason")
 _SECONDS = re.compile(r"(\d{1,6}(?:\.\d+)?)s")
 _BY_STATUS: dict[int, ErrorKind] = {
     400: "invalid_request", 401: "auth", 402: "budget", 403: "auth", 404: "not_found", 408: "timeout", 413: "too_long",
@@ -90,6 +91,19 @@ def _body(error: Exception) -> Any:
     if isinstance(body, list) and len(body) == 1:
         body = body[0]
     return body.get("error", body) if isinstance(body, dict) else body
+
+
+def describe_refusal(body: Any) -> str:
+    """Return the texts of an error's body that say what is refused: messages, parameters and places. Texts that quote
+    the request are left out."""
+    if isinstance(body, list):
+        return "; ".join(map(describe_refusal, body[:10]))
+    if isinstance(body, dict):
+        places = body.get("loc")
+        parts = [".".join(map(str, places)) if isinstance(places, list) else ""]
+        parts += [describe_refusal(body.get(key)) for key in _REFUSAL_KEYS]
+        return ": ".join(part for part in parts if part)
+    return body[:_MAX_SCAN] if isinstance(body, str) else ""
 
 
 def _details(error: Exception) -> list[dict[str, Any]]:

@@ -72,7 +72,7 @@ class ModelGateway:
         if request.model.startswith("scripted:"):
             return await self._scripted.send(request, address, attempts)
         provider = self.catalogue.providers[request.model.partition(":")[0]]
-        failure, started = self._failures.get(provider.name), perf_counter()
+        failure, started, adaptations = self._failures.get(provider.name), perf_counter(), 0
         for attempt in count(1):
             try:
                 async with self.slots.slot(provider):
@@ -84,10 +84,14 @@ class ModelGateway:
                         if provider.kind not in registry.BUILT_IN["providers"]:
                             reply = self._complete_reply(reply, request)
             except ModelError as error:
+                if error.adaptation:
+                    adaptations += 1
+                    self.progress(f"{error.message}; trying again with {error.adaptation}")
+                    continue
                 elapsed = perf_counter() - started
                 if error.kind == "rate_limit" and error.wait:
                     self.slots.pause(provider, min(error.wait, self.catalogue.retry.seconds))
-                wait = self._retry_delay(error, provider, attempt, elapsed)
+                wait = self._retry_delay(error, provider, attempt - adaptations, elapsed)
                 if wait is None:
                     message = error.message
                     if attempt > 1:

@@ -52,6 +52,8 @@ class ModelError(RequestFailed):
         """How many seconds the provider asks to wait before the next attempt."""
         self.is_unreachable = False
         """Whether nothing was sent, because no connection was established."""
+        self.adaptation = ""
+        """How the next attempt differs from the failed one, if the server has refused a field that skillrun added."""
 
     @property
     def is_final(self) -> bool:
@@ -157,6 +159,8 @@ class Request:
     continues_conversation: bool = False
     """Whether the request continues the conversation of an earlier step. The messages already show this to the
     model."""
+    schema_note: str = ""
+    """Describes `schema` to a server without structured output. Other servers do not get it."""
     record_schema: dict[str, Any] | None = None
     """The schema of the record at the end of the reply. The prompt describes it to the model; only the scripted model
     reads this field."""

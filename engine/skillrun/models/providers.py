@@ -8,11 +8,19 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from skillrun.models.failures import model_error
+from skillrun.models.capabilities import (
+    LIMIT_FIELDS,
+    OUTPUT_TOOL,
+    REFUSAL_STATUSES,
+    ServerProfile,
+    find_lower_limit,
+)
+from skillrun.models.failures import describe_refusal, model_error
 from skillrun.models.messages import Block, ModelError, Reply, Request, StopReason, ToolCall, Usage
 from skillrun.models.redaction import Redactor
 from skillrun.scoring.compaction import estimate_tokens
@@ -27,6 +35,7 @@ if TYPE_CHECKING:
     from pydantic_ai.usage import RequestUsage
 
     from skillrun.models.entries import ClientContext, ProviderConfig
+    from skillrun.models.transport import Exchange
 
 
 TOTAL_TOKENS_KEY = "total_tokens"
@@ -87,7 +96,6 @@ def _chat_model_class() -> type[OpenAIChatModel]:
     return Chat
 
 
-OUTPUT_TOOL = "reply"
 EXTRA_KEY = "extra_content"  # Pydantic AI and Google's API use this field for data that must be sent back with a call
 MODEL_NAME: Final = re.compile(r"[\w.:/@+-]{1,200}", re.ASCII)
 """Matches the model names that are accepted in a response."""
@@ -106,7 +114,7 @@ STOPS: Mapping[str | None, StopReason] = {
 
 async def open_client(context: ClientContext) -> ProviderClient:
     """Return a client that is ready to send a request to the context's model."""
-    client = ProviderClient(context.provider, context.key, context.redactor, context.progress)
+    client = ProviderClient(context)
     # In a thread: the imports alone take a second, and would block the other branches of a run.
     await asyncio.to_thread(client.prepare_model, context.model)
     return client
@@ -115,13 +123,11 @@ async def open_client(context: ClientContext) -> ProviderClient:
 class ProviderClient:
     """The client of one provider."""
 
-    def __init__(self, provider: ProviderConfig, key: str, redactor: Redactor, progress: Callable[[str], None]) -> None:
-        """Create the client. `redactor` removes keys from the provider's texts; `progress` receives lines to show to
-        the user."""
-        self.provider = provider
-        self._key = key
-        self._redactor = redactor
-        self._progress = progress
+    def __init__(self, context: ClientContext) -> None:
+        self.provider, self._key, self._cache = context.provider, context.key, context.cache
+        self._redactor, self._progress = context.redactor, context.progress
+        self._profiles: dict[str, ServerProfile] = {}
+        self._request_limits: dict[str, int] = {}  # the output limits that single requests need, by fingerprint
         self._has_warned = False
         self._client: Any = None
         self._models: dict[str, Model[Any]] = {}
@@ -130,11 +136,17 @@ class ProviderClient:
         """Make one attempt, and return the reply without its price and duration. Raises `ModelError`."""
         from pydantic_ai.direct import model_request
 
+        from skillrun.models.transport import EXCHANGE, Exchange
+
         name = request.model.partition(":")[2]
         model = self.prepare_model(name)
         history = _build_history(request, model.system, use_cache_points=self.provider.kind == "anthropic")
         settings = self.build_settings(request, model.profile)
         parameters = _build_parameters(request)
+        profile = self._profile(name)
+        limit = self._request_limits.get(request.fingerprint(), 0)
+        exchange = Exchange(partial(profile.adapt, note=request.schema_note, limit=limit))
+        token = EXCHANGE.set(exchange)
         try:
             response = await model_request(
                 model,
@@ -147,7 +159,11 @@ class ProviderClient:
         except ModelError:
             raise
         except Exception as error:  # noqa: BLE001 -- any error from a provider or its SDK fails the call
-            raise model_error(error, self.provider, name, self._redactor) from None
+            failure = model_error(error, self.provider, name, self._redactor)
+            failure.adaptation = self._adapt_to_refusal(exchange, request, profile)
+            raise failure from None
+        finally:
+            EXCHANGE.reset(token)
         if not (response.usage.input_tokens or response.usage.output_tokens):
             warning = "reports no valid usage; tokens and prices are estimated from the length of the texts"
         elif implausible:
@@ -158,6 +174,26 @@ class ProviderClient:
             self._has_warned = True
             self._progress(f"{self.provider.name} {warning}")
         return replace(reply, usage=usage)
+
+    def _profile(self, model: str) -> ServerProfile:
+        if model not in self._profiles:
+            self._profiles[model] = ServerProfile.read(self.provider, model, self._cache)
+        return self._profiles[model]
+
+    def _adapt_to_refusal(self, exchange: Exchange, request: Request, profile: ServerProfile) -> str:
+        """Learn from a refusal how the request has to change, and return the change; empty if it cannot change."""
+        message = describe_refusal(exchange.body)
+        sent = next((exchange.sent[key] for key in LIMIT_FIELDS if key in exchange.sent), 0)
+        lower, window = find_lower_limit(sent, message) if exchange.status in REFUSAL_STATUSES else (0, 0)
+        if lower:
+            if window:  # the limit depends on the length of the prompt
+                self._request_limits[request.fingerprint()] = lower
+            else:
+                profile.learned_output = lower
+            profile.window = profile.window or window
+            profile.save()
+            return f"at most {lower:,} tokens of output"
+        return profile.learn(exchange.sent, exchange.status, message)
 
     def prepare_model(self, name: str) -> Model[Any]:
         """Import and set up everything needed for calls to the model. Run it in a thread before the first call, because

@@ -11,7 +11,10 @@ import re
 import sys
 import warnings
 import zlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import suppress
+from contextvars import ContextVar
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import httpx2
@@ -39,6 +42,21 @@ _HEADERS = frozenset(
     }
 )  # fmt: skip
 """The headers that may be sent. The `x-stainless-…` headers with the SDKs' versions are allowed too."""
+
+
+@dataclass
+class Exchange:
+    """One request and its response, as JSON. `adapt` returns the body to send instead of the SDK's body."""
+
+    adapt: Callable[[dict[str, Any]], dict[str, Any]]
+    sent: dict[str, Any] = field(default_factory=dict)
+    status: int = 0
+    body: Any = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+EXCHANGE: Final[ContextVar[Exchange | None]] = ContextVar("exchange", default=None)
+"""The exchange of the current call. Requests outside of calls, such as for a list of models, have none."""
 
 
 class ResponseRejected(Exception):
@@ -104,6 +122,12 @@ def build_http_client(
                 del request.headers[name]
         request.headers["Accept-Encoding"] = "gzip"
         request.headers["Authorization"] = f"Bearer {key}"
+        if (exchange := EXCHANGE.get()) is not None:
+            exchange.sent = exchange.adapt(json.loads(request.content))
+            content = json.dumps(exchange.sent).encode()
+            request.headers["Content-Length"] = str(len(content))
+            request.stream = httpx2.ByteStream(content)
+            request._content = content  # noqa: SLF001 -- the request was read before this hook
 
     async def limit_response(response: httpx2.Response) -> None:
         if 300 <= response.status_code < 400:
@@ -116,6 +140,12 @@ def build_http_client(
         # The SDKs read events only if they have requested a stream. They parse any other response as a whole.
         is_event_stream = b"stream" in response.request.content and json.loads(response.request.content).get("stream")
         response.stream = _LimitedStream(stream, inflated=coding != "identity", is_event_stream=bool(is_event_stream))
+        exchange = EXCHANGE.get()
+        if exchange is not None and response.status_code >= 400:
+            await response.aread()
+            exchange.status, exchange.headers = response.status_code, response.headers
+            with suppress(ValueError, RecursionError):
+                exchange.body = json.loads(response.content)
 
     hooks = {"request": [set_headers], "response": [limit_response]}
     more: dict[str, Any] = {"transport": httpx2.AsyncHTTPTransport()} if is_local else {}

@@ -35,7 +35,7 @@ def converse(
         gateway = ModelGateway(
             models,
             KEYS if environ is None else environ,
-            Path("unused"),
+            Path(__file__) / "no-cache",
             (notices if notices is not None else []).append,
         )
         try:

@@ -245,7 +245,10 @@ async def call_model(
             run.options.rerun.called_addresses.add(address)
             run.journal.check()
             attempts = AttemptRecorder(phase, address, member, request, reservation, last_refusal)
-            sent.append(await run.services.gateway.send(request, address, attempts))
+            note = (
+                render_template(run, "system/schema", {"schema": json.dumps(request.schema)}) if request.schema else ""
+            )
+            sent.append(await run.services.gateway.send(replace(request, schema_note=note), address, attempts))
             run.budget.record_usage(reservation, sent[0].usage, sent[0].price)
         except ModelError as error:
             if error.kind == "missing":  # nothing was sent, and the run ends
