@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pydantic_ai.usage import RequestUsage
 
     from skillrun.models.entries import ClientContext, ProviderConfig
-    from skillrun.models.transport import Exchange
+    from skillrun.models.transport import WireExchange
 
 
 TOTAL_TOKENS_KEY = "total_tokens"
@@ -136,7 +136,7 @@ class ProviderClient:
         """Make one attempt, and return the reply without its price and duration. Raises `ModelError`."""
         from pydantic_ai.direct import model_request
 
-        from skillrun.models.transport import EXCHANGE, Exchange
+        from skillrun.models.transport import EXCHANGE, WireExchange
 
         name = request.model.partition(":")[2]
         model = self.prepare_model(name)
@@ -145,7 +145,7 @@ class ProviderClient:
         parameters = _build_parameters(request)
         profile = self._profile(name)
         limit = self._request_limits.get(request.fingerprint(), 0)
-        exchange = Exchange(partial(profile.adapt, note=request.schema_note, limit=limit))
+        exchange = WireExchange(partial(profile.adapt, note=request.schema_note, limit=limit))
         token = EXCHANGE.set(exchange)
         try:
             response = await model_request(
@@ -180,7 +180,7 @@ class ProviderClient:
             self._profiles[model] = ServerProfile.read(self.provider, model, self._cache)
         return self._profiles[model]
 
-    def _adapt_to_refusal(self, exchange: Exchange, request: Request, profile: ServerProfile) -> str:
+    def _adapt_to_refusal(self, exchange: WireExchange, request: Request, profile: ServerProfile) -> str:
         """Learn from a refusal how the request has to change, and return the change; empty if it cannot change."""
         message = describe_refusal(exchange.body)
         sent = next((exchange.sent[key] for key in LIMIT_FIELDS if key in exchange.sent), 0)

@@ -45,7 +45,7 @@ _HEADERS = frozenset(
 
 
 @dataclass
-class Exchange:
+class WireExchange:
     """One request and its response, as JSON. `adapt` returns the body to send instead of the SDK's body."""
 
     adapt: Callable[[dict[str, Any]], dict[str, Any]]
@@ -55,7 +55,7 @@ class Exchange:
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
-EXCHANGE: Final[ContextVar[Exchange | None]] = ContextVar("exchange", default=None)
+EXCHANGE: Final[ContextVar[WireExchange | None]] = ContextVar("exchange", default=None)
 """The exchange of the current call. Requests outside of calls, such as for a list of models, have none."""
 
 
