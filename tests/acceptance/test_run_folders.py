@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import json
 import os
+import re
 import shutil
 import signal
 import sqlite3
@@ -944,3 +945,77 @@ def test_a_run_does_not_start_in_a_folder_with_files(project: Make, skillrun: Ca
     assert done.code == 2
     assert "runs/ci has no run, but it has files" in done.err
     assert name.startswith(".run") or path.read_text() == "x"
+
+
+READER = {
+    "workflows/reader.md": "---\nname: reader\ndescription: Reads.\ninputs: {topic: string}\nphases:\n  one:\n---\n",
+    "skills/reader/one.md": "---\nkind: phase\nsteps:\n  - {id: theirs, read: '*.md', from: ada}\n"
+    "  - {id: copy, write: copy.md}\n---\n## copy\n{{ theirs.text }}\n",
+}
+
+
+def start_reader(folder: Path, skillrun: Call, monkeypatch: pytest.MonkeyPatch, *more: str) -> str:
+    """Run a workflow of the project `folder` that reads the run `ada`. Return what the command has printed."""
+    write(folder, READER)
+    monkeypatch.chdir(folder)
+    done = skillrun("reader", "Eve", *SCRIPTED, *more)
+    return done.out + done.err
+
+
+@pytest.fixture
+def shared_runs(project: Make, skillrun: Call, tmp_path: Path) -> Path:
+    """A folder outside of all projects, with a run of the user's project."""
+    project("greeting")
+    assert skillrun("greeting", "Ada", *SCRIPTED, "--out", str(tmp_path / "shared")).code == 0
+    return tmp_path / "shared"
+
+
+@pytest.mark.row("Z3")
+@pytest.mark.finding("FD6")
+@pytest.mark.parametrize("command", [(), ("--dry-run",)], ids=["run", "dry run"])
+def test_a_project_does_not_read_runs_of_another_project(
+    shared_runs: Path, skillrun: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
+    greeting = (shared_runs / "ada" / "greeting.md").read_text().strip()
+    shown = start_reader(tmp_path / "clone", skillrun, monkeypatch, "--out", str(shared_runs), *command)
+    assert "`ada` is not a run of this project" in shown
+    files = [path for path in shared_runs.glob("eve/**/*") if path.is_file()]
+    assert greeting not in "".join(path.read_text(errors="replace") for path in files)
+
+
+@pytest.mark.row("Z3")
+@pytest.mark.finding("FD6")
+def test_a_project_reads_its_own_runs_in_a_shared_folder(
+    shared_runs: Path, skillrun: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start_reader(tmp_path / "project", skillrun, monkeypatch, "--out", str(shared_runs))
+    assert (shared_runs / "ada" / "greeting.md").read_text().strip() in (shared_runs / "eve" / "copy.md").read_text()
+
+
+@pytest.mark.row("Z3")
+@pytest.mark.finding("FD6")
+@pytest.mark.parametrize("state", ["missing", "invalid", "without project"])
+def test_a_folder_outside_of_the_project_is_read_only_as_a_run_of_the_project(
+    shared_runs: Path, skillrun: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, state: str
+) -> None:
+    """`--out ~` does not make each folder of the home a run."""
+    path = shared_runs / "ada" / "state.md"
+    text = path.read_text()
+    path.unlink()
+    if state != "missing":
+        text = "---\nstatus: 1\n---\n" if state == "invalid" else re.sub(r"(?m)^project: .*\n", "", text)
+        path.write_text(text)
+    shown = start_reader(tmp_path / "project", skillrun, monkeypatch, "--out", str(shared_runs))
+    assert "`ada` is not a run of this project" in shown
+
+
+@pytest.mark.row("Z3")
+@pytest.mark.finding("FD6")
+def test_runs_in_the_folder_of_a_project_that_was_moved_are_readable(
+    project: Make, skillrun: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = project("greeting")
+    assert skillrun("greeting", "Ada", *SCRIPTED).code == 0
+    folder.rename(tmp_path / "moved")
+    start_reader(tmp_path / "moved", skillrun, monkeypatch)
+    assert (tmp_path / "moved" / "runs" / "eve" / "copy.md").exists()

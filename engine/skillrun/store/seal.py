@@ -21,10 +21,12 @@ from typing import TYPE_CHECKING, Any, Final
 from skillrun.checker.program import Program
 from skillrun.library.settings import load_budget
 from skillrun.scoring.overlap import iterate_texts
+from skillrun.repository.confined_folder import ConfinedFolder
 from skillrun.store.frontmatter import replace_surrogates
-from skillrun.store.state import State
+from skillrun.store.state import STATE, State, parse_state
 from skillrun.syntax.diagnostics import SkillrunError
 from skillrun.syntax.reading import is_outside
+from skillrun.syntax.source import MAX_BYTES
 from skillrun.types.fields import MemberError, parse_member, resolve_inputs
 from skillrun.types.schemas import quote_value
 
@@ -75,11 +77,25 @@ def compute_seal(program: Program, state: State, key: bytes) -> str:
     return hmac.new(key, b"skillrun seal 1\n" + replace_surrogates(text).encode(), hashlib.sha256).hexdigest()
 
 
+def belongs_to(state: State, project: Path) -> bool:
+    """Whether the state says that its run is of the project."""
+    if not state.project or "\0" in state.project:  # no path contains it
+        return False
+    return replace_surrogates(os.path.realpath(state.project)) == replace_surrogates(os.path.realpath(project))
+
+
+def is_run_of(folder: ConfinedFolder, project: Path) -> bool:
+    """Whether a folder is in the project, or contains a run of the project."""
+    if not is_outside(folder.path, project):
+        return True
+    with suppress(FileNotFoundError, SkillrunError):
+        return belongs_to(parse_state(folder.path / STATE, folder.read(STATE, MAX_BYTES))[0], project)
+    return False
+
+
 def is_sealed(program: Program, state: State, project: Path, key: bytes | None) -> bool:
     """Whether the state has a valid seal by this user's key, and was written in this project."""
-    if "\0" in state.project:  # which no path contains
-        return False
-    if replace_surrogates(os.path.realpath(state.project)) != replace_surrogates(os.path.realpath(project)):
+    if not belongs_to(state, project):
         return False  # the workflow's name may mean another workflow here
     return key is not None and hmac.compare_digest(compute_seal(program, state, key).encode(), state.seal.encode())
 

@@ -129,3 +129,20 @@ def test_a_recorded_case_leaves_the_seal_and_claims_none(
     assert "which is outside of the project" in done.out
     assert seal((run / "state.md").read_text()) == before
     assert resume("x").code == 0
+
+
+@pytest.mark.finding("FD6")
+def test_a_project_reads_only_its_own_runs_of_a_store(
+    project: Make, skillrun: Call, store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader = {
+        "workflows/reader.md": "---\nname: reader\ndescription: Reads.\ninputs: {x: string}\nphases:\n  one:\n---\n",
+        "skills/reader/one.md": "---\nkind: phase\nsteps:\n  - {id: it, read: '*.md', from: ada}\n---\n",
+    }
+    write(project("greeting"), reader)
+    assert skillrun("greeting", "Ada", "--model", "scripted:x").code == 0
+    assert skillrun("reader", "own", "--model", "scripted:x").code == 0
+    write(tmp_path / "clone", reader)
+    monkeypatch.chdir(tmp_path / "clone")
+    done = skillrun("reader", "other", "--model", "scripted:x")
+    assert (done.code, "`ada` is not a run of this project" in done.out) == (1, True), done

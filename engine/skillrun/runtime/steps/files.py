@@ -31,6 +31,7 @@ from skillrun.runtime.asking.forms import MOST_BYTES
 from skillrun.runtime.calls.tools import (
     open_project,
     open_repository,
+    project_folder,
     project_relative_path,
     resolve_user_path,
     user_paths,
@@ -45,6 +46,7 @@ from skillrun.store.artifacts import WriteOutcome, normalize_artifact_name, vari
 from skillrun.store.files import sha256_of
 from skillrun.store.frontmatter import from_frontmatter, to_frontmatter
 from skillrun.store.journal_bodies import ToolBody
+from skillrun.store.seal import is_run_of
 from skillrun.syntax.diagnostics import SkillrunError, sanitize
 from skillrun.syntax.reading import decode_text, encoding_warning, is_binary
 from skillrun.templates.values import Absent
@@ -202,7 +204,9 @@ def _files(frame: Frame, origin: str, pattern: str) -> list[tuple[str, bytes]]:
                 names = _matching(folder, project_relative_path(frame.run, pattern))
                 return _contents(names, partial(_read_file, folder))
         if origin:
-            with ReadableFolder(store.files.open_other_run(require_slug(origin)), use_gitignore=False) as folder:
+            other = store.files.open_other_run(require_slug(origin))
+            with ReadableFolder(other, use_gitignore=False) as folder:
+                _check_project(frame.run, origin, other)
                 return _contents(_matching(folder, pattern), partial(_read_file, folder))
         return _contents(store.matching(pattern), store.files.read)
     except (FileNotFoundError, NotADirectoryError):
@@ -213,6 +217,18 @@ def _files(frame: Frame, origin: str, pattern: str) -> list[tuple[str, bytes]]:
         ) from None
     except OSError as error:
         raise SkillrunError(f"{quote_value(pattern)} in {where} cannot be read: {error.strerror}") from None
+
+
+def _check_project(run: Run, name: str, other: ConfinedFolder) -> None:
+    """Raise SkillrunError if the other run is of another project.
+
+    Runs of several projects can share a folder or a store, and a project must not read those of the others.
+    """
+    if not any(is_run_of(other, project) for project in (run.program.library.project, project_folder(run))):
+        raise SkillrunError(
+            f"`{name}` is not a run of this project, and a step reads only runs of its own project; to read another "
+            "one, give its folder as an input of type `path`, and use `from: project`"
+        )
 
 
 def _matching(folder: ReadableFolder, pattern: str) -> list[str]:
