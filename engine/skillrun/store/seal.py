@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-import os
 from collections.abc import Container, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -21,12 +20,10 @@ from typing import TYPE_CHECKING, Any, Final
 from skillrun.checker.program import Program
 from skillrun.library.settings import load_budget
 from skillrun.scoring.overlap import iterate_texts
-from skillrun.repository.confined_folder import ConfinedFolder
 from skillrun.store.frontmatter import replace_surrogates
-from skillrun.store.state import STATE, State, parse_state
+from skillrun.store.state import State, belongs_to
 from skillrun.syntax.diagnostics import SkillrunError
 from skillrun.syntax.reading import is_outside
-from skillrun.syntax.source import MAX_BYTES
 from skillrun.types.fields import MemberError, parse_member, resolve_inputs
 from skillrun.types.schemas import quote_value
 
@@ -75,22 +72,6 @@ def compute_seal(program: Program, state: State, key: bytes) -> str:
         privileges["choices"] = choices
     text = json.dumps(privileges, sort_keys=True, separators=(",", ":"), default=str, ensure_ascii=False)
     return hmac.new(key, b"skillrun seal 1\n" + replace_surrogates(text).encode(), hashlib.sha256).hexdigest()
-
-
-def belongs_to(state: State, project: Path) -> bool:
-    """Whether the state says that its run is of the project."""
-    if not state.project or "\0" in state.project:  # no path contains it
-        return False
-    return replace_surrogates(os.path.realpath(state.project)) == replace_surrogates(os.path.realpath(project))
-
-
-def is_run_of(folder: ConfinedFolder, project: Path) -> bool:
-    """Whether a folder is in the project, or contains a run of the project."""
-    if not is_outside(folder.path, project):
-        return True
-    with suppress(FileNotFoundError, SkillrunError):
-        return belongs_to(parse_state(folder.path / STATE, folder.read(STATE, MAX_BYTES))[0], project)
-    return False
 
 
 def is_sealed(program: Program, state: State, project: Path, key: bytes | None) -> bool:

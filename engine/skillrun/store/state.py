@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from shlex import quote
 from typing import Annotated, Any, Final
 
-from skillrun.store.frontmatter import RunFile, plain_data, render_problems, to_frontmatter
+from skillrun.repository.confined_folder import ConfinedFolder
+from skillrun.store.frontmatter import RunFile, plain_data, render_problems, replace_surrogates, to_frontmatter
 from skillrun.store.outcome import Status
 from skillrun.syntax.diagnostics import Problems, SkillrunError, make_printable
+from skillrun.syntax.reading import is_outside
+from skillrun.syntax.source import MAX_BYTES
 from skillrun.types.records import Bounds, NonNegativeFloat, NonNegativeInt, is_whole, required_fields
 from skillrun.types.schemas import quote_value
 
@@ -80,3 +85,19 @@ def parse_state(path: Path, content: bytes) -> tuple[State, list[str]]:
     known: Any = {key: value for key, value in file.data.items() if key in State.__dataclass_fields__}
     log = [line.removeprefix("- ") for line in file.body.splitlines() if line.startswith("- ")]
     return State(**known), log
+
+
+def belongs_to(state: State, project: Path) -> bool:
+    """Whether the state says that its run is of the project."""
+    if not state.project or "\0" in state.project:  # no path contains it
+        return False
+    return replace_surrogates(os.path.realpath(state.project)) == replace_surrogates(os.path.realpath(project))
+
+
+def is_run_of(folder: ConfinedFolder, project: Path) -> bool:
+    """Whether a folder is in the project, or contains a run of the project."""
+    if not is_outside(folder.path, project):
+        return True
+    with suppress(FileNotFoundError, SkillrunError):
+        return belongs_to(parse_state(folder.path / STATE, folder.read(STATE, MAX_BYTES))[0], project)
+    return False

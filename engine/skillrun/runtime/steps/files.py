@@ -46,7 +46,7 @@ from skillrun.store.artifacts import WriteOutcome, normalize_artifact_name, vari
 from skillrun.store.files import sha256_of
 from skillrun.store.frontmatter import from_frontmatter, to_frontmatter
 from skillrun.store.journal_bodies import ToolBody
-from skillrun.store.seal import is_run_of
+from skillrun.store.state import is_run_of
 from skillrun.syntax.diagnostics import SkillrunError, sanitize
 from skillrun.syntax.reading import decode_text, encoding_warning, is_binary
 from skillrun.templates.values import Absent
