@@ -126,3 +126,29 @@ def test_a_renamed_step_of_the_open_phase_is_called_again_only_with_consent(fold
     assert (refused.code, place in refused.err) == (1, True), refused
     phase.write_text(PHASE.replace("Good?", "Is it good?"))
     assert "is gone" not in skillrun("resume", "r").out
+
+
+@pytest.mark.finding("FX12")
+@pytest.mark.parametrize("flags", ["--yes", "--from-start --yes"])
+@pytest.mark.parametrize("part", ["phase", "step"])
+def test_an_accepted_loss_is_not_asked_about_again(folder: Path, skillrun: Call, part: str, flags: str) -> None:
+    workflow, phase = folder / "workflows" / "w.md", folder / "skills" / "w" / "draft.md"
+
+    def rename(number: int) -> None:
+        if part == "phase":
+            workflow.write_text(WORKFLOW.replace("draft:", f"part{number}: {{skill: w/draft}}"))
+        else:
+            phase.write_text(PHASE.replace("id: text", f"id: part{number}").replace("## text", f"## part{number}"))
+
+    assert skillrun(*RUN).code == 75
+    rename(1)
+    assert skillrun("resume", "r", *flags.split()).code == 75
+    phase.write_text(phase.read_text().replace("Good?", "Is it good?"))
+    again = skillrun("resume", "r")
+    assert (again.code, "is gone" in again.out + again.err) == (75, False), again
+    rename(2)  # loses the replies that were made since
+    refused = skillrun("resume", "r")
+    gone = "part1" if part == "phase" else "draft/part1"
+    assert (refused.code, f"the {part} `{gone}` is gone" in refused.err) == (1, True), refused
+    assert "the phase `draft` is gone" not in refused.err
+    assert "`draft/text` is gone" not in refused.err

@@ -222,6 +222,57 @@ def test_an_edited_file_that_only_ended_phases_use_is_named(folder: Path, skillr
     assert "not used: roles/planner.md (phase `plan` has ended)" in skillrun("resume", "late", "--preview").out
 
 
+READS = {
+    "file": "{id: guide, read: docs/guide.md, from: project}",
+    "pattern": "{id: guide, read: 'docs/*.md', from: project}",
+    "frontmatter": "{id: guide, read: docs/guide.md, from: project, shape: {tone?: string}}",
+    "repository": "{id: guide, find: [docs/guide.md], show: 20}",
+}
+
+
+@pytest.mark.finding("FX11")
+@pytest.mark.parametrize("read", READS)
+def test_an_edited_file_that_an_ended_phase_has_read_is_named(folder: Path, skillrun: Call, read: str) -> None:
+    guide, before = folder / "docs" / "guide.md", "---\ntone: dry\n---\nBe brief.\n"
+    guide.parent.mkdir()
+    guide.write_text(before)
+    edit(folder / "workflows/post.md", "phases:", "repository: docs/..\nphases:")
+    edit(folder / "skills/post/plan.md", "steps: [", f"steps: [{READS[read]}, ")
+    pause_before_check(skillrun)
+    named = "not used: docs/guide.md (phase `plan` has ended)"
+    again = "`skillrun resume late --from-start --preview` previews a rerun of all phases"
+    assert "not used" not in skillrun("resume", "late", "--preview").out
+    guide.write_text(before.replace("dry", "warm"))
+    preview = skillrun("resume", "late", "--preview")
+    assert (named in preview.out, again in preview.out) == (True, True), preview.out
+    assert "changed since the run: docs/guide.md" in skillrun("resume", "late", "--from-start", "--preview").out
+    assert f"warning: {named}" in skillrun("resume", "late", "--budget", "calls=2").err
+    guide.write_text(before)
+    assert "not used" not in skillrun("resume", "late", "--preview").out
+    guide.unlink()
+    assert named in skillrun("resume", "late", "--preview").out
+
+
+@pytest.mark.finding("FX11")
+def test_a_new_file_that_a_read_pattern_of_an_ended_phase_matches_is_named(folder: Path, skillrun: Call) -> None:
+    (folder / "docs").mkdir()
+    (folder / "docs" / "a.md").write_text("A\n")
+    edit(folder / "skills/post/plan.md", "steps: [", f"steps: [{READS['pattern']}, ")
+    pause_before_check(skillrun)
+    (folder / "docs" / "b.md").write_text("B\n")
+    assert "not used: docs/b.md (phase `plan` has ended)" in skillrun("resume", "late", "--preview").out
+
+
+@pytest.mark.finding("FX11")
+def test_an_artifact_that_a_later_phase_wrote_again_is_no_edit(folder: Path, skillrun: Call) -> None:
+    edit(folder / "skills/post/plan.md", "steps: [", "steps: [{write: note.md, id: note}, {id: own, read: '*.md'}, ")
+    edit(folder / "skills/post/plan.md", "## points", "## note\nOne\n## points")
+    edit(folder / "skills/post/write.md", "steps: [", "steps: [{write: note.md, id: note}, ")
+    edit(folder / "skills/post/write.md", "## text", "## note\nTwo\n## text")
+    pause_before_check(skillrun)
+    assert "not used" not in skillrun("resume", "late", "--preview").out
+
+
 def test_an_edit_that_is_used_causes_no_warning(folder: Path, skillrun: Call) -> None:
     pause_before_check(skillrun)
     edit(folder / "skills" / "post" / "check.md", "Is it good?", "Is it short?")

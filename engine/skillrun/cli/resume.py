@@ -7,6 +7,7 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
@@ -45,6 +46,7 @@ from skillrun.runtime.resumed_state import (
 from skillrun.runtime.run import Session
 from skillrun.runtime.session import Forecast, PredictedCall, forecast_calls
 from skillrun.store.event_lines import utc_timestamp
+from skillrun.store.journal import LOST_SUFFIX
 from skillrun.store.local.local_run import LocalRun
 from skillrun.store.outcome import Outcome, ResumeCommand
 from skillrun.store.run_view import RunView
@@ -132,22 +134,23 @@ def resume_run(run_name: str, values: Mapping[str, Any], workflow: str = "") -> 
     if preview or ((changed or from_start) and not values["yes"]):
         rules = script.rules if script is not None else ()
         planned = asyncio.run(forecast_calls(preview_session, run, rules, from_start=from_start))
-    ignored = [] if from_start else _ignored_edits(loaded.program, state, run)
-    lost = _lost_call_lines(loaded.program, run) if planned.calls and changed and not from_start else []
+    ignored = [] if from_start else _ignored_edits(preview_session, state, run)
+    lost_replies = _find_lost_replies(loaded.program, run, from_start=from_start) if changed else {}
+    lost = _lost_reply_lines(lost_replies) if planned.calls and not from_start else []
     pinned = _pinned_model_lines(preview_session, run)
     if preview:
         out.lines([*lost, *pinned])
-        _print_preview(planned, changed, ignored, (command_name, flags), out, from_start=from_start)
+        _print_preview(
+            planned, sorted({*changed, *planned.edited}), ignored, (command_name, flags), out, from_start=from_start
+        )
         return 0
     if repeated := [call for call in planned.calls if call.again or (lost and call.certain)]:
         command = ResumeCommand("--from-start --yes" if from_start else "--yes").render(command_name, flags)
         _print_refusal(lost, repeated, changed, command, out)
         return 1
 
-    out.notes(pinned)
-    if ignored:
-        hint = f"hint: {ResumeCommand('--from-start').render(command_name, flags)} runs all phases again"
-        out.notes([*(f"warning: {line}" for line in ignored), hint])
+    hint = f"hint: {ResumeCommand('--from-start').render(command_name, flags)} runs all phases again"
+    out.notes([*pinned, *([*(f"warning: {line}" for line in ignored), hint] if ignored else [])])
     if script is None:
         _warn_about_script(run, ResumeCommand("--from-start" if values["from_start"] else ""), flags, out)
         state = effective_state(preview_session, run)
@@ -160,7 +163,8 @@ def resume_run(run_name: str, values: Mapping[str, Any], workflow: str = "") -> 
         model = "scripted:default" if is_unpinned else session.options.model
         chosen = {"budget": values["budget"], "share": share, "adopt": adopt, "given_inputs": given, "model": model}
         session.options = replace(session.options, **chosen)
-        return await sessions.resume_run(session, run, from_start=from_start)
+        accepted = chain.from_iterable(lost_replies.values() if values["yes"] else ())
+        return await sessions.resume_run(session, run, from_start=from_start, lost_replies=accepted)
 
     return execute_session(loaded, answer_options, resume_session, runs, name, script, out, is_resumed=True)
 
@@ -242,6 +246,7 @@ def _print_preview(
     from_start: bool,
 ) -> None:
     """Print the changed files, the calls, the ignored edits and the next command. `run` is the run's name and flags."""
+    changed = sorted({*changed, *planned.edited})
     lines = [f"changed since the run: {', '.join(changed)}"] if changed else []
     lines += _call_lines(planned.calls, planned.reused if from_start else None)
     if from_start and planned.calls:
@@ -268,18 +273,23 @@ def _print_refusal(
     out.data({"status": "refused", "changed": changed, "would_ask": list(map(asdict, repeated))})
 
 
-def _ignored_edits(program: Program, state: State, run: StoredRun) -> list[str]:
+def _ignored_edits(session: Session, state: State, run: StoredRun) -> list[str]:
     """Return lines about edited files that have no effect, because the phases that use them have finished."""
-    summaries = run.data().summaries
+    program, summaries = session.program, run.data().summaries
     ended = [name for name in program.phases if (found := summaries.find_readable(name)) and found.is_over]
-    unused, partly_used = list[str](), list[str]()
+    with closing(run.read_journal()) as journal:
+        has_read = any("tool" not in entry.body for entry in journal.entries("tool"))  # a step, and not a model
+    edited = asyncio.run(forecast_calls(session, run, from_start=True)).edited if ended and has_read else {}
+    unused = {file: used for file, phases in edited.items() if (used := [one for one in phases if one in ended])}
+    partly_used = list[str]()
     for file, phases in unused_edits(program, state, ended).items():
-        verb = "has" if len(phases) == 1 else "have"
         if len(phases) < len(phases_using(program, file)):
             partly_used.append(file)
         else:
-            unused.append(f"{file} (phase `{'`, `'.join(phases)}` {verb} ended)")
-    lines = [f"not used: {', '.join(unused)}"] if unused else []
+            unused[file] = [*dict.fromkeys([*phases, *unused.get(file, [])])]
+    verbs = {file: "has" if len(phases) == 1 else "have" for file, phases in unused.items()}
+    places = [f"{file} (phase `{'`, `'.join(unused[file])}` {verbs[file]} ended)" for file in sorted(unused)]
+    lines = [f"not used: {', '.join(places)}"] if places else []
     return [*lines, *([f"used only by phases that have not ended: {', '.join(partly_used)}"] if partly_used else [])]
 
 
@@ -302,22 +312,30 @@ def _pinned_model_lines(session: Session, run: StoredRun) -> list[str]:
     return [f"warning: the run keeps its models: {', '.join(other)}", "hint: start a new run to use the other models"]
 
 
-def _lost_call_lines(program: Program, run: StoredRun) -> list[str]:
-    """Return lines about the run's replies that no step can use, because their phase or step is gone or renamed.
+def _find_lost_replies(program: Program, run: StoredRun, *, from_start: bool) -> dict[str, list[tuple[str, str]]]:
+    """Return the replies that no step can use, because their phase or step is gone or renamed, keyed by its path.
 
-    Phases that have ended do not count.
+    Each reply is an address and a fingerprint. Losses that the user has accepted do not count. Replies of phases that
+    have ended count only with `from_start`.
     """
-    summaries, lost = run.data().summaries, dict[str, list[str]]()
+    summaries, lost = run.data().summaries, dict[str, list[tuple[str, str]]]()
     with closing(run.read_journal()) as journal:
-        for address in dict.fromkeys(entry.address for entry in journal.entries("reply")):
+        for address, fingerprint in dict.fromkeys(entry[1:3] for entry in journal.entries("reply")):
             workflow, phase, *path = strip_markers(address).split("/")[:-2]  # without the member and the attempt
-            summary = summaries.find_readable(phase)
-            if workflow != program.workflow.name or (summary is not None and summary.is_over):
+            summary = None if from_start else summaries.find_readable(phase)
+            is_over = summary is not None and summary.is_over
+            is_accepted = journal.find("note", address + LOST_SUFFIX, fingerprint) is not None
+            if workflow != program.workflow.name or is_over or is_accepted:
                 continue
             if (place := _missing_place(program, phase, path)) is not None:
-                lost.setdefault(place, []).append(address)
+                lost.setdefault(place, []).append((address, fingerprint))
+    return lost
+
+
+def _lost_reply_lines(lost: Mapping[str, list[tuple[str, str]]]) -> list[str]:
     lines = []
-    for place, addresses in lost.items():
+    for place, replies in lost.items():
+        addresses = [*dict.fromkeys(address for address, _ in replies)]
         more = ", …" if len(addresses) > MOST_NAMED else ""
         calls = f"{count_noun(len(addresses), 'call')} ({', '.join(addresses[:MOST_NAMED])}{more})"
         lines.append(f"the {'step' if '/' in place else 'phase'} `{place}` is gone; its replies are not used: {calls}")

@@ -10,7 +10,7 @@ import contextlib
 import signal
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -20,6 +20,7 @@ from skillrun.library.settings import load_budget
 from skillrun.models.messages import ModelError, Reply, Request
 from skillrun.models.scripted import Rule, ScriptedGateway
 from skillrun.questions.prepared_answers import split_key
+from skillrun.replay import fingerprint_text
 from skillrun.runtime.inputs import path_inputs
 from skillrun.runtime.interpreter import run_workflow
 from skillrun.runtime.resumed_state import (
@@ -37,7 +38,7 @@ from skillrun.runtime.run_budget import RunBudget
 from skillrun.store.artifacts import INBOX
 from skillrun.store.event_lines import utc_timestamp
 from skillrun.store.files import LeaseLost
-from skillrun.store.journal import REUSED_SUFFIX, Journal, JournalUnwritable
+from skillrun.store.journal import LOST_SUFFIX, REUSED_SUFFIX, Body, Journal, JournalUnwritable
 from skillrun.store.local.signing_key import ensure_signing_key
 from skillrun.store.memory import MemoryFiles, MemoryJournal
 from skillrun.store.outcome import RESUME_RUN, Outcome
@@ -94,11 +95,14 @@ def require_no_files(run: StoredRun) -> None:
         raise UsageError(f"{run.location} has no run, but it has files: {shown}", hint)
 
 
-async def resume_run(session: Session, run: StoredRun, *, from_start: bool = False) -> Outcome:
+async def resume_run(
+    session: Session, run: StoredRun, *, from_start: bool = False, lost_replies: Iterable[tuple[str, str]] = ()
+) -> Outcome:
     """Resume a run. Raises SkillrunError if the run cannot be opened.
 
     With `from_start`, all phases are evaluated again, and files of the project are read again. Without it, phases that
-    have ended are final, so a completed run does not change.
+    have ended are final, so a completed run does not change. `lost_replies` are the addresses and fingerprints of
+    replies that no step uses any more, as the user has accepted; the journal records them.
     """
     run.check()
     claims = foreign_claims(session, run) if session.options.adopt is None else None
@@ -106,6 +110,7 @@ async def resume_run(session: Session, run: StoredRun, *, from_start: bool = Fal
         raise_undecided_error(session, run, claims)
     run.check_engine_files()
     with run.lease.hold(), closing(run.open_journal()) as journal:
+        await asyncio.gather(*(journal.record("note", f"{one}{LOST_SUFFIX}", call, {}) for one, call in lost_replies))
         store = run.data(journal)
         written, _ = store.state.read()
         state, log, changes = await migrate_state(session.program, store)
@@ -246,10 +251,15 @@ class PredictedCall:
 
 @dataclass(frozen=True)
 class Forecast:
-    """The calls that a run would make, and the number of replies that it would reuse from its journal."""
+    """The calls that a run would make, and the number of replies that it would reuse from its journal.
+
+    `edited` has the files of the project that steps have read and that were edited since, with the phases of the steps;
+    it is known only if all phases are evaluated again.
+    """
 
     calls: list[PredictedCall]
     reused: int
+    edited: dict[str, list[str]] = field(default_factory=dict)
 
 
 async def forecast_calls(
@@ -295,12 +305,33 @@ async def forecast_calls(
     run.copy_files(files)
     with closing(run.read_journal()) as journal:
         known.update(entry.address for entry in journal.entries("reply"))
+        reads = {entry[1:3]: entry.body for entry in journal.entries("tool")}
         store = RunData(files, journal)
         written, _ = store.state.read()
         state, log, _ = await migrate_state(session.program, store)
         simulated_session, state, _ = _restrict_state(simulated_session, run, written, state, from_start=from_start)
         await _simulate(simulated_session, store, journal, state, log, resumed=True)
-    return Forecast(calls, len(reused))
+        edited = dict[str, list[str]]()
+        for entry in journal.entries("tool"):
+            for name in _edited_files(reads.get(entry[1:3], entry.body), entry.body):
+                is_artifact = "paths" not in entry.body and run.files().has(name)
+                if is_artifact and entry.fingerprint != fingerprint_text(f"project\n{name}"):
+                    continue  # a later phase may have written it again
+                phase = entry.address.split("/")[1].partition("@")[0]
+                edited[name] = [*dict.fromkeys([*edited.get(name, []), phase])]
+    return Forecast(calls, len(reused), edited)
+
+
+def _edited_files(before: Body, after: Body) -> set[str]:
+    """Return the files whose content differs in two results of the same `read` or `find`."""
+
+    def contents(body: Body) -> set[tuple[str, str]]:
+        texts = zip(body.get("files", []), body.get("texts", []), strict=False)
+        return {*texts, *body.get("excerpts", {}).items(), *body.get("paths", {}).items()}
+
+    if before.get("data") != after.get("data"):
+        return {*before.get("files", []), *after.get("files", [])}
+    return {name for name, _ in contents(before) ^ contents(after)}
 
 
 def initial_state(session: Session, inputs: Mapping[str, object]) -> State:

@@ -67,6 +67,9 @@ class JournalRow(NamedTuple):
 REUSED_SUFFIX = "/again"
 """Suffix of a note's address. The note records that an earlier prompt at the address is current again."""
 
+LOST_SUFFIX = "/lost"
+"""Suffix of a note's address. The note records that the user accepted that no step uses a reply any more."""
+
 
 class Index:
     """An index of the journal's records. `chain` is the chain hash of the last record."""
