@@ -59,6 +59,8 @@ def pydantic_models() -> Callable[[Any], Any]:
             extra: Literal["forbid", "ignore"] = "forbid" if records.forbids_extra_keys(cast(type, kind)) else "ignore"
             config = ConfigDict(strict=True, frozen=True, allow_inf_nan=False, extra=extra)
             return create_model(kind.__name__, __config__=config, **fields)
+        if kind in (int, float):
+            return Annotated[kind, Field(ge=-records.MAX_NUMBER, le=records.MAX_NUMBER)]
         origin, parts = get_origin(kind), get_args(kind)
         if origin in (Union, UnionType):
             return reduce(or_, map(model_of, parts))

@@ -49,7 +49,7 @@ STATES = {
     r"^models:.*?(?=^\w)": ("models: {strong: 5}\n", "`models` is", "a mapping of names to texts"),
     r"^round: 1$": ("round: 1000000000", "`round` is `1000000000`", "a whole number from 1 to 10,000"),
     r"^status: waiting$": ("status: idle", "`status` is `idle`", "one of running, waiting, completed, failed"),
-    r"^budget:.*?(?=^\w)": ("budget: {calls: many}\n", "`budget` is", "a mapping of names to numbers of at least 0"),
+    r"^budget:.*?(?=^\w)": ("budget: {calls: many}\n", "`budget` is", "a mapping of names to numbers from 0 to 10^18"),
     r"^inputs:.*?(?=^\w)": ("inputs: [a]\n", "`inputs` is", "a mapping of names to values"),
 }
 

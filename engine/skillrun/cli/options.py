@@ -5,7 +5,6 @@ This module imports nothing slow.
 
 from __future__ import annotations
 
-import math
 import os
 import re
 import stat
@@ -25,6 +24,7 @@ from skillrun.library.roots import enclosing_project, search_path
 from skillrun.syntax.diagnostics import UsageError, allowed_hint, did_you_mean
 from skillrun.syntax.reading import PipedFile, is_outside
 from skillrun.syntax.source import MAX_BYTES
+from skillrun.types.records import MAX_NUMBER
 
 if TYPE_CHECKING:
     from skillrun.definitions.definitions import Workflow
@@ -143,9 +143,9 @@ def _parse_budget(_context: click.Context, _parameter: click.Parameter, text: st
             limits[name] = float(amount)
         except ValueError:
             limits[name] = -1
-        if not 0 <= limits[name] < math.inf:
+        if not 0 <= limits[name] <= MAX_NUMBER:
             raise click.BadParameter(
-                f"`{name}` cannot be `{amount}`; use a number of at least 0. Example: `{name}=100`."
+                f"`{name}` cannot be `{amount}`; use a number from 0 to 10^18. Example: `{name}=100`."
             )
     return limits
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from math import inf
 from types import MappingProxyType
 from typing import Any, Final, Literal
 
 from skillrun.replay import EffectName
 from skillrun.syntax.diagnostics import allowed_hint
+from skillrun.types.records import MAX_NUMBER
 
 KeyKind = Literal[
     "text",  # a string, rendered as a template
@@ -75,12 +75,15 @@ class Key:
                 return "expected text"
             case "integer" | "number":
                 is_number = isinstance(value, int if self.kind == "integer" else (int, float))
-                least, most = (-inf if self.least is None else self.least), (inf if self.most is None else self.most)
+                least = -MAX_NUMBER if self.least is None else self.least
+                most = MAX_NUMBER if self.most is None else self.most
                 if is_number and not isinstance(value, bool) and least <= value <= most:
                     return None
                 form = "expected a whole number" if self.kind == "integer" else "expected a number"
                 if self.most is not None:
                     return f"{form} from {self.least or 0} to {self.most:,}"
+                if is_number and not -MAX_NUMBER <= value <= MAX_NUMBER:
+                    return f"{form} of at most 10^18"
                 return f"{form} of at least {self.least}" if self.least else form
         return None
 

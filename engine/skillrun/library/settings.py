@@ -19,6 +19,7 @@ from skillrun.library.roots import PROJECT, USER, Root
 from skillrun.syntax import source
 from skillrun.syntax.diagnostics import Problems, UsageError
 from skillrun.syntax.source import Scalar, to_plain
+from skillrun.types.records import is_number
 
 CONFIG: Final = "skillrun"
 STORE: Final = "store"
@@ -31,6 +32,7 @@ KEYS: Final[Keys] = {
     "turns": Key("integer", "turns with tool calls before the reply", least=0, most=1000),
     "found": Key("integer", "tokens that the tools return per turn", least=0, most=MAX_TOKENS),
 }
+LIMIT_KEYS: Final[Keys] = {name: Key("number", f"the most {unit} of a run", least=0) for name, unit in WORDS.items()}
 _AGAIN: Final = re.compile(r"@[\d.]+$")
 
 
@@ -48,6 +50,9 @@ def check_engine_settings(library: Library, problems: Problems) -> None:
             hint = "put a list in your config folder to replace the shipped one"
             problems.report(item.span, "withheld", message, hint)
     reader, seen = Reader(problems), set[str]()
+    for _, layer in library.layers(CONFIG):
+        if (limits := layer.get("budgets")) is not None:
+            reader.read(limits, LIMIT_KEYS)
     for _, layer in reversed(library.layers(SIZES)):
         for name, entry in source.entries_of(layer.get("steps")).items():
             optional = {key: replace(rule, required=False) for key, rule in KEYS.items()}  # a weaker layer sets them
@@ -99,7 +104,7 @@ def _own_budget(library: Library) -> dict[str, float]:
 
 def _limits(layer: source.Mapping) -> dict[str, float]:
     written = to_plain(layer).get("budgets") or {}
-    return {name: limit for name, limit in written.items() if isinstance(limit, int | float)}
+    return {name: limit for name, limit in written.items() if is_number(limit)}
 
 
 def chosen_price_limit(library: Library, limits: Mapping[str, float], flags: Mapping[str, float]) -> float | None:

@@ -8,7 +8,6 @@ from typing import Any, Final
 
 MAX_TEMPLATE: Final = 100_000  # characters of a text with tags
 MAX_TEXT: Final = 1_000_000  # characters of any one text
-MAX_NUMBER: Final = 10**18
 MAX_WORK: Final = 1_000_000  # work units per render: one for each step, processed item or 32 characters
 WORK_PER_SECOND: Final = 1_000_000  # work units per second of regular expression search
 

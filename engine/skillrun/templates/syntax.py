@@ -20,8 +20,9 @@ from jinja2.parser import Parser
 from skillrun.syntax.diagnostics import allowed_hint, did_you_mean
 from skillrun.templates.filters import ARGUMENT_TESTS, TESTS
 from skillrun.templates.interpreter import EXPRESSIONS, LOOP_FIELDS, STATEMENTS, error_offset
-from skillrun.templates.limits import MAX_NUMBER, MAX_TEMPLATE, TemplateError
+from skillrun.templates.limits import MAX_TEMPLATE, TemplateError
 from skillrun.templates.vocabulary import BUILTINS, CONTEXT_FUNCTIONS, FILTERS, FUNCTIONS, PYTHON_EQUIVALENTS
+from skillrun.types.records import MAX_NUMBER
 
 TAGS: Final = ("for", "if", "set")
 _ENVIRONMENT: Final = Environment()  # noqa: S701  # only parses; produces no HTML

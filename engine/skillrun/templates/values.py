@@ -16,7 +16,6 @@ from typing import Any, Final
 from jinja2 import Undefined
 
 from skillrun.templates.limits import (
-    MAX_NUMBER,
     MAX_TEXT,
     TemplateError,
     handling_cost,
@@ -24,6 +23,7 @@ from skillrun.templates.limits import (
     spend_on_text,
     spend_on_values,
 )
+from skillrun.types.records import MAX_NUMBER
 
 
 class Absent(Undefined):

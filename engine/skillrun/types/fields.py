@@ -7,7 +7,6 @@ A declaration is short (`name: type, description`), a record written as in a sha
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Callable, Iterable
 from collections.abc import Mapping as AbstractMapping
@@ -23,6 +22,7 @@ from skillrun.templates.expressions import Value, compile_value
 from skillrun.templates.values import Absent
 from skillrun.types.json_schema import enum_values, to_json_schema
 from skillrun.types.picoschema import KeyNotation, parse_shape, read_choices, read_key, read_type
+from skillrun.types.records import MAX_NUMBER
 from skillrun.types.schemas import Shape, quote_value
 from skillrun.types.slugs import is_slug
 from skillrun.types.types import Names, Type, identifier, list_of
@@ -291,13 +291,13 @@ def _number(type_: Type, value: Any) -> tuple[float | None, str]:
             with suppress(ValueError):
                 number = convert(value)
                 break
-    is_whole = isinstance(number, int) and not isinstance(number, bool)
-    is_finite = isinstance(number, float) and math.isfinite(number)
-    least, most = type_.bounds or (-math.inf, math.inf)
-    if (is_whole or (is_finite and type_.form != "integer")) and least <= number <= most:
+    is_number = isinstance(number, int if type_.form == "integer" else int | float) and not isinstance(number, bool)
+    least, most = type_.bounds or (-MAX_NUMBER, MAX_NUMBER)
+    if is_number and least <= number <= most:
         return number, ""
     wanted = "a whole number" if type_.form == "integer" else "a number"
-    return None, f"expected {wanted}" if type_.bounds is None else f"expected {wanted} from {least} to {most}"
+    limits = f" from {least} to {most}" if type_.bounds is not None else " from -10^18 to 10^18" if is_number else ""
+    return None, f"expected {wanted}{limits}"
 
 
 class MemberError(ValueError):

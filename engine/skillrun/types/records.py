@@ -7,7 +7,6 @@ those of pydantic. docs/decisions/043-pydantic.md says why pydantic is not used.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
@@ -19,6 +18,7 @@ from typing import (
     Literal,
     NamedTuple,
     NotRequired,
+    TypeGuard,
     TypeVar,
     Union,
     get_args,
@@ -53,11 +53,15 @@ def parse_json(text: str | bytes, object_hook: Callable[[dict[str, Any]], Any] |
     return json.loads(text, object_hook=object_hook)
 
 
+MAX_NUMBER: Final = 10**18
+"""The largest number in records and templates. JSON and YAML allow integers that are too large for a float."""
+
+
 class Bounds(NamedTuple):
     """The minimum and the maximum of a number, for use in an annotation."""
 
     least: int = 0
-    most: int | None = None
+    most: int = MAX_NUMBER
 
 
 NonNegativeInt = Annotated[int, Bounds()]
@@ -114,13 +118,18 @@ def is_text(value: object) -> bool:
 
 
 def is_number(value: object) -> bool:
-    """Whether a value is a finite number of at least 0."""
-    return is_whole(value) or (isinstance(value, float) and math.isfinite(value) and value >= 0)
+    """Whether a value is a number from 0 to `MAX_NUMBER`."""
+    return _is_finite(value) and value >= 0
+
+
+def _is_finite(value: object) -> TypeGuard[int | float]:
+    """Whether a value is a number from -`MAX_NUMBER` to `MAX_NUMBER`. NaN is not."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and -MAX_NUMBER <= value <= MAX_NUMBER
 
 
 def is_whole(value: object) -> bool:
-    """Whether a value is an integer of at least 0."""
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    """Whether a value is an integer from 0 to `MAX_NUMBER`."""
+    return isinstance(value, int) and is_number(value)
 
 
 @cache
@@ -147,7 +156,7 @@ def _build_check(annotation: Any) -> ValueCheck:
         return lambda value: isinstance(value, str) and value in parts
     if origin is Annotated:
         check, (least, most) = _build_check(parts[0]), parts[1]
-        return lambda value: check(value) and least <= value and (most is None or value <= most)
+        return lambda value: check(value) and least <= value <= most
     if origin in _LISTS:
         check, list_types = _build_check(parts[0]), (list, tuple) if origin is Sequence else origin
         return lambda value: isinstance(value, list_types) and all(map(check, value))
@@ -184,8 +193,8 @@ _LISTS: Final = (list, Sequence)
 _MAPPINGS: Final = (dict, Mapping)
 _SINGLE: Final[Mapping[Any, ValueCheck]] = {
     str: is_text,
-    int: lambda value: isinstance(value, int) and not isinstance(value, bool),
-    float: lambda value: isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value),
+    int: lambda value: isinstance(value, int) and _is_finite(value),
+    float: _is_finite,
     NonNegativeInt: is_whole,
     NonNegativeFloat: is_number,
     bool: lambda value: isinstance(value, bool),
@@ -196,12 +205,12 @@ _SINGLE: Final[Mapping[Any, ValueCheck]] = {
 _NAMED: Final[Mapping[Any, str]] = {
     str: "a text",
     int: "a whole number",
-    NonNegativeInt: "a whole number of at least 0",
-    NonNegativeFloat: "a number of at least 0",
+    NonNegativeInt: "a whole number from 0 to 10^18",
+    NonNegativeFloat: "a number from 0 to 10^18",
     bool: "true or false",
 }
 _MANY: Final[Mapping[Any, str]] = {
     str: "texts",
-    NonNegativeInt: "numbers of at least 0",
-    NonNegativeFloat: "numbers of at least 0",
+    NonNegativeInt: "numbers from 0 to 10^18",
+    NonNegativeFloat: "numbers from 0 to 10^18",
 }

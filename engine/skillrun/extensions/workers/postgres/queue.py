@@ -19,7 +19,7 @@ from skillrun.extensions.workers.postgres.database import Database
 from skillrun.library.settings import LIMIT_NAMES
 from skillrun.syntax.diagnostics import UsageError, sanitize
 from skillrun.syntax.source import MAX_BYTES
-from skillrun.types.records import check_values
+from skillrun.types.records import MAX_NUMBER, check_values
 from skillrun.types.schemas import quote_value
 from skillrun.types.slugs import is_slug
 
@@ -228,7 +228,7 @@ class RunSubmission(BaseModel):
     inputs: Annotated[dict[Name, object], Field(max_length=1_000)]
     typed: Annotated[list[str], Field(exclude=True)] = []  # earlier versions wrote it; it has no effect
     model: Annotated[str, Field(max_length=200)] = ""
-    budget: dict[LimitName, Annotated[float, Field(ge=0, allow_inf_nan=False)]] = {}
+    budget: dict[LimitName, Annotated[float, Field(ge=0, le=MAX_NUMBER)]] = {}
     answers: Annotated[str, Field(max_length=MAX_BYTES)] = ""
     unattended: bool = False
     estimate: dict[str, object] | None = None
