@@ -28,6 +28,7 @@ from skillrun.store.rows import chain_hash
 from tests.acceptance.conftest import Call, Done, Make
 from tests.acceptance.hostile import write
 from tests.acceptance.mounts import simulate_mount
+from tests.faults.numbers import rewrite_bodies
 from tests.launcher import run_skillrun
 
 SCRIPTED = ("--model", "scripted:default")
@@ -897,6 +898,36 @@ def add_record(journal: Path, body: bytes) -> None:
         row = ("note", "a", "b", body)
         database.execute("INSERT INTO records VALUES (?, ?, ?, ?, ?, ?)", (seq + 1, *row, chain_hash(chain, *row)))
         database.commit()
+
+
+HUGE = "9" * 400
+
+
+@pytest.mark.row("Z3")
+@pytest.mark.finding("FD7")
+@pytest.mark.parametrize(
+    ("file", "old", "said"),
+    [
+        (JOURNAL, r'(?<="input":)\d+', "is not a valid `reply`"),
+        (JOURNAL, r'(?<="price":)[\d.]+', "is not a valid `reply`"),
+        ("state.md", r"(?<=round: )\d+", "`round` is"),
+        ("state.md", r"(?<=  calls: )\d+", "a mapping of names to numbers from 0 to 10^18"),
+        (".run/transcript.ndjson", r'(?<="seconds": )[\d.]+', ""),
+    ],
+)
+def test_a_number_of_four_hundred_digits_in_a_run_is_refused(
+    run: Path, skillrun: Call, file: str, old: str, said: str
+) -> None:
+    if file == JOURNAL:
+        rewrite_bodies(run / JOURNAL, lambda body: re.sub(old.encode(), HUGE.encode(), body))
+    else:
+        text = (run / file).read_text()
+        assert re.search(old, text)
+        (run / file).write_text(re.sub(old, HUGE, text, count=1))
+    for command in (("show", "ada"), ("logs", "ada"), ("resume", "ada", "--preview"), ("runs",)):
+        done = skillrun(*command)
+        assert_no_crash(done)
+        assert command[0] != "show" or said in done.out + done.err
 
 
 LOOP_COMMANDS = [

@@ -18,7 +18,7 @@ from random import Random
 from time import monotonic
 from typing import Any, Final
 
-from tests.faults import archives, cut_responses, damage, disk, edits, kills, names, owners, providers, rows
+from tests.faults import archives, cut_responses, damage, disk, edits, kills, names, numbers, owners, providers, rows
 from tests.faults.processes import Forks, failing_disk
 from tests.faults.providers import Providers
 from tests.faults.world import World
@@ -36,6 +36,7 @@ MOST: Final[dict[str, int | None]] = {
     "bundles": 1000,
     "packs": 300,
     "names": 1_000,
+    "numbers": 2_000,
 }
 
 
@@ -67,6 +68,10 @@ class Places:
         found: archives.Archives = self.created.setdefault("archives", archives.Archives(self.folder / "archives"))
         return found
 
+    def numbers(self) -> numbers.Numbers:
+        found: numbers.Numbers = self.created.setdefault("numbers", numbers.Numbers(self.folder / "numbers"))
+        return found
+
     def providers(self) -> Providers:
         if "providers" not in self.created:
             forks = self.stack.enter_context(Forks(self.folder / "providers-home"))
@@ -96,6 +101,7 @@ FAULTS: Final[dict[str, tuple[Cases, Hold]]] = {
     ),
     "packs": (lambda at, r: archives.packs(at.archives(), r), lambda at, case: archives.hold_pack(at.archives(), case)),
     "names": (lambda _, r: names.cases(r), lambda at, case: names.hold(at.folder / "names", case)),
+    "numbers": (lambda at, r: numbers.cases(at.numbers(), r), lambda at, case: numbers.hold(at.numbers(), case)),
 }
 
 

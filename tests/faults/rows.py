@@ -33,6 +33,8 @@ VALUES: Final[dict[str, tuple[LiteralString, ...]]] = {
     "jsonb": (
         "NULL", "'[]'", "'null'", "'{}'", "'{\"inputs\": 5}'", "'{\"inputs\": {\"x\": [[[1]]]}}'",
         "jsonb_build_object('inputs', jsonb_build_object('x', repeat('y', 100000)))", "'1e1000'",
+        "'{\"inputs\": {}, \"budget\": {\"calls\": 1e400}}'",
+        "'{\"inputs\": {\"person\": 1e400}, \"estimate\": {\"calls\": 1e400}}'",
     ),
     "boolean": ("NULL", "true", "false"),
     "timestamp with time zone": ("NULL", "'infinity'", "'-infinity'", "'0001-01-01 BC'", "'2999-01-01'"),

@@ -10,7 +10,7 @@ from random import Random
 
 import pytest
 
-from tests.faults import archives, cut_responses, damage, disk, edits, kills, names, owners, providers, rows
+from tests.faults import archives, cut_responses, damage, disk, edits, kills, names, numbers, owners, providers, rows
 from tests.faults.__main__ import FAULTS, MOST, Places, main, memory
 from tests.faults.processes import failing_disk
 from tests.faults.world import World, pick
@@ -99,6 +99,12 @@ def test_commands_read_any_row(postgres: None, places: Places) -> None:
 def test_a_hostile_name_leads_nowhere_else(tmp_path: Path) -> None:
     for case in islice(names.cases(Random(SEED)), 20):
         names.hold(tmp_path, case)
+
+
+@pytest.mark.finding("FD7")
+def test_commands_read_any_number(places: Places) -> None:
+    for case in islice(numbers.cases(places.numbers(), Random(SEED)), 40):
+        numbers.hold(places.numbers(), case)
 
 
 def test_the_full_fault_tests_refuse_unknown_names(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

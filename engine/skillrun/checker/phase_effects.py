@@ -50,6 +50,8 @@ def check_parallel(workflow: Workflow, effects: Mapping[str, PhaseEffects], prob
     file, or one writes a file that the other reads. A part of a path that only a run knows may be any name.
     """
     state = {identifier(variable.name) for variable in workflow.state}
+    writes = {name: list(_write_patterns(name, each.steps)) for name, each in effects.items()}
+    reads = {name: list(_read_patterns(each.steps)) for name, each in effects.items()}
 
     def report(value: Value | Step, first: str, second: str, what: str) -> None:
         message = f"{what}, and neither follows the other"
@@ -70,8 +72,8 @@ def check_parallel(workflow: Workflow, effects: Mapping[str, PhaseEffects], prob
                     report(effects[setter].sets[name], setter, reader, what)
         for writer, reader in permutations((first, second)):
             own = effects[reader].writes
-            written = [path for path in _write_patterns(writer, effects[writer].steps) if path not in own]
-            for step, pattern in _read_patterns(effects[reader].steps):
+            written = [path for path in writes[writer] if path not in own] if reads[reader] else []
+            for step, pattern in reads[reader]:
                 for path in [path for path in written if _may_match(path, pattern)][:1]:
                     report(step, writer, reader, f"`{reader}` reads `{path}`, which `{writer}` writes")
 
@@ -106,6 +108,8 @@ def _path_pattern(value: Value | None) -> str:
 
 def _may_match(path: str, pattern: str) -> bool:
     """Whether two patterns may name the same file. A `*` stands for no `/`."""
+    if "*" not in path + pattern:
+        return path == pattern
     parts, others = path.split("/"), pattern.split("/")
     pairs = zip(parts, others, strict=False)
     return len(parts) == len(others) and all(fnmatchcase(*pair) or fnmatchcase(*pair[::-1]) for pair in pairs)

@@ -320,7 +320,7 @@ def _find_lost_replies(program: Program, run: StoredRun, *, from_start: bool) ->
     """
     summaries, lost = run.data().summaries, dict[str, list[tuple[str, str]]]()
     with closing(run.read_journal()) as journal:
-        for address, fingerprint in dict.fromkeys(entry[1:3] for entry in journal.entries("reply")):
+        for address, fingerprint in dict.fromkeys(entry[1:3] for entry in journal.entries("reply", texts=False)):
             workflow, phase, *path = strip_markers(address).split("/")[:-2]  # without the member and the attempt
             summary = None if from_start else summaries.find_readable(phase)
             is_over = summary is not None and summary.is_over

@@ -171,7 +171,7 @@ def _read_journal(run: StoredRun) -> tuple[Record, UsageByPhase, RunData]:
             return {"journal": "not found in `.run/`"}, {}, run.data()
         with closing(run.read_journal()) as journal:
             store, rounds = run.data(journal), call_rounds(journal)
-            for entry in journal.entries("reply"):  # each paid call counts once, in the round of its request
+            for entry in journal.entries("reply", texts=False):  # each paid call, in the round of its request
                 number = run_round(rounds.get((entry.address, entry.fingerprint), "1"))
                 key = (f"{entry.address}/".split("/")[1], number)
                 call = UsageTotals(1, Usage(**entry.body["usage"]), entry.body["price"])

@@ -25,13 +25,13 @@ OTHER_FILE_HINT = "choose another name, or move the file"
 def open_user_path(path: Path, project: Path) -> Iterator[tuple[ConfinedFolder, str]]:
     """Yield an open folder, and the name below it, for a path on the command line.
 
-    The folder is the project or the root of its repository if the path leads into it, or else the nearest existing
-    parent of the path. `..` is removed before links are resolved. Raises PathRefused for an invalid path.
+    The folder is the project or the root of its outermost repository if the path leads into it, or else the nearest
+    existing parent of the path. `..` is removed before links are resolved. Raises PathRefused for an invalid path.
     """
     typed = Path(os.path.abspath(check_name(os.fspath(path))))  # noqa: PTH100 (does not resolve links)
     folders = {os.path.realpath(folder): folder for folder in reversed(typed.parents)}
     top = Path(os.path.realpath(project))
-    repository = next((folder for folder in top.parents if is_repository(folder)), top)
+    repository = next((folder for folder in reversed(top.parents) if is_repository(folder)), top)  # the outermost
     existing = next(folder for folder in typed.parents if os.path.isdir(folder))  # noqa: PTH112 (raises nothing)
     base = folders.get(str(top)) or folders.get(str(repository)) or existing
     with ConfinedFolder(Path(os.path.realpath(base)), links=True) as folder:

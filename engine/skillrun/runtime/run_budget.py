@@ -50,7 +50,7 @@ class RunBudget:
         self._waiting: deque[tuple[Reservation, asyncio.Future[None]]] = deque()
         self._refused_calls = 0
         self._started = time.monotonic()
-        for entry in journal.entries("reply"):
+        for entry in journal.entries("reply", texts=False):
             self._add(Usage(**entry.body["usage"]), entry.body["price"])
 
     async def reserve(self, estimate: Callable[[bool], Reservation]) -> Reservation:

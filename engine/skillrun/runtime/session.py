@@ -304,7 +304,7 @@ async def forecast_calls(
     files = MemoryFiles(original=run.files())
     run.copy_files(files)
     with closing(run.read_journal()) as journal:
-        known.update(entry.address for entry in journal.entries("reply"))
+        known.update(entry.address for entry in journal.entries("reply", texts=False))
         reads = {entry[1:3]: entry.body for entry in journal.entries("tool")}
         store = RunData(files, journal)
         written, _ = store.state.read()
@@ -419,9 +419,8 @@ async def _evaluate(
 
 async def _warn_of_unanswered_call(run: Run, address: str, fingerprint: str) -> None:
     """Warn that the reply to a call is unknown. Warn again only if the call was sent again since."""
-    sent = [
-        entry for entry in run.journal.entries("sent") if (entry.address, entry.fingerprint) == (address, fingerprint)
-    ]
+    all_sent = run.journal.entries("sent", texts=False)
+    sent = [entry for entry in all_sent if (entry.address, entry.fingerprint) == (address, fingerprint)]
     noted = run.journal.find("note", f"{address}/unknown", fingerprint)
     if noted is None or noted.get("sent") != len(sent):
         text = f"{address} was sent before the run stopped, and its reply is unknown; the call is sent again if needed"

@@ -8,6 +8,7 @@ the phase, the summary is rebuilt from its artifacts. Without artifacts, the use
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import chain
 from typing import Any, Final
 
 from skillrun.definitions.verbs import SUMMARY_KEYS
@@ -240,8 +241,8 @@ async def rebuild_summary(phase: PhaseRun, evaluator: Evaluator) -> Summary | No
     """
     run, address = phase.run, phase.address()
     asks = any(step.verb in ("agent", "panel", "ask", "run") for step in phase.phase.walk())
-    journal_addresses = (entry.address for kind in ("reply", "failed", "answer") for entry in run.journal.entries(kind))
-    if not asks or any(place.startswith(f"{address}/") for place in journal_addresses):
+    entries = chain.from_iterable(run.journal.entries(kind, texts=False) for kind in ("reply", "failed", "answer"))
+    if not asks or any(entry.address.startswith(f"{address}/") for entry in entries):
         return None
     paths = dict.fromkeys(step.artifact.literal for step in phase.phase.walk() if step.artifact is not None)
     artifacts = [path for path in paths if isinstance(path, str) and run.store.artifacts.text(path) is not None]

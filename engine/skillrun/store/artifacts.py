@@ -32,18 +32,18 @@ MAX_PART_BYTES: Final = 240  # bytes: the limit of file systems, minus what temp
 def normalize_artifact_name(name: str) -> str:
     """Return the canonical name of an artifact: `plan.md` for `./plan.md`.
 
-    Raises PathRefused for a path outside of the run, for the path of an engine file, and for a name that `check_name`
-    refuses.
+    Raises PathRefused for a path outside of the run, for the path of an engine file, and for a name that
+    `check_artifact_name` refuses.
     """
     path = normalize_path(name)
     top = fold_name(path.partition("/")[0])  # some file systems ignore case
     if top in ("", ".run", SUMMARIES, STATE) or top.startswith("round-"):
         raise PathRefused(f"{quote_value(name)} is not a valid artifact name: it belongs to the run itself")
-    check_name(path)
+    check_artifact_name(path)
     return path
 
 
-def check_name(name: str) -> None:
+def check_artifact_name(name: str) -> None:
     """Raises PathRefused for the name of a file that no run has: a path that is not canonical, too long, or hidden.
 
     Editors, shells, version control and other programs execute what hidden files say, except `.gitignore` and
@@ -64,15 +64,15 @@ def check_name(name: str) -> None:
             raise PathRefused(f"{quote_value(name)} is not a valid artifact name: {reason}")
 
 
-def check_names(names: Iterable[str]) -> None:
-    """Raises PathRefused for a name that `check_name` refuses, and for two names that a file system can confuse.
+def check_artifact_names(names: Iterable[str]) -> None:
+    """Raises PathRefused for a name that `check_artifact_name` refuses, and for two names that can be the same file.
 
     These are names that differ only by case or in the form of their letters, and a file that is also a folder.
     """
     known: dict[str, str] = {}  # keyed by the folded name
     folders: dict[str, str] = {}
     for name in names:
-        check_name(name)
+        check_artifact_name(name)
         parts = [fold_name(part) for part in name.split("/")]
         for depth in range(1, len(parts)):
             folder = "/".join(name.split("/")[:depth])
@@ -153,7 +153,7 @@ class Artifacts:
         self._written: dict[str, list[str]] = {}  # hashes keyed by artifact, the latest last
         self.put_now: set[str] = set()
         """The artifacts that this evaluation has written."""
-        for entry in journal.entries("wrote") if journal is not None else ():
+        for entry in journal.entries("wrote", texts=False) if journal is not None else ():
             if is_artifact_name(entry.address):
                 self._written.setdefault(entry.address, []).append(entry.fingerprint)
             else:

@@ -17,7 +17,8 @@ from skillrun.store.kill_points import kill_point
 from skillrun.store.rows import (
     NO_CHAIN,
     TEXT,
-    body_from_bytes,
+    BodiesTooLarge,
+    BodyDecoder,
     body_to_bytes,
     chain_hash,
     compress_piece,
@@ -109,6 +110,7 @@ RESTORE_HINT: Final = (
     "Nothing was changed. Restore `.run` from a backup to resume this run, or start a new one; "
     "the artifacts, summaries and state.md of this run are kept."
 )
+SIZE_HINT: Final = "no run writes such a journal: move the folder of the run away"
 DISK_HINT: Final = "check the permissions of its folder and the free disk space"
 _EXTERNAL_KINDS: Final = frozenset({"tried", "reply", "failed", "tool", "answer"})
 """Kinds of records with results from outside the run. A lost result would have to be requested again.
@@ -141,6 +143,7 @@ class Journal(ABC):
         `warning` tells readers that records could be missing; empty if the journal is known to be complete.
         """
         self._index, self._fits, self.warning = index, fits, warning
+        self._decoder = BodyDecoder(lambda number: decompress_piece(self._row(number).body))
         self._pending: list[JournalRow] = []
         self._commits = 0
         self._failure = ""
@@ -241,12 +244,12 @@ class Journal(ABC):
         seq = self._index.latest.get((kind, address, fingerprint))
         return None if seq is None else self._entry(seq).body
 
-    def entries(self, kind: Kind) -> Iterator[JournalEntry]:
-        """Return all records of a kind, oldest first, including duplicates.
+    def entries(self, kind: Kind, *, texts: bool = True) -> Iterator[JournalEntry]:
+        """Return all records of a kind, oldest first, including duplicates. Without `texts`, long texts are empty.
 
         Records that are added during the iteration are left out.
         """
-        return map(self._entry, tuple(self._index.of_kind.get(kind, ())))
+        return (self._entry(seq, texts=texts) for seq in tuple(self._index.of_kind.get(kind, ())))
 
     def pending_calls(self) -> list[tuple[str, str]]:
         """Return (address, fingerprint) of each sent call without a later result, oldest first."""
@@ -305,10 +308,12 @@ class Journal(ABC):
             self._failure = self._failure or type(error).__name__
             raise
 
-    def _entry(self, seq: int) -> JournalEntry:
+    def _entry(self, seq: int, *, texts: bool = True) -> JournalEntry:
         row = self._row(seq)
         try:
-            body = body_from_bytes(row.body, lambda number: decompress_piece(self._row(number).body))
+            body = self._decoder.decode(row.body, seq, texts=texts)
+        except BodiesTooLarge as error:
+            raise JournalDamaged(f"record {seq} of the journal cannot be read: {error}", SIZE_HINT) from None
         except (ValueError, TypeError, AttributeError, RecursionError) as error:
             raise JournalDamaged(f"record {seq} of the journal cannot be read: {error}", RESTORE_HINT) from None
         if not self._fits(row.kind, body):

@@ -166,7 +166,8 @@ def run_round(number: str) -> int:
 
 def call_rounds(journal: Journal) -> dict[tuple[str, str], str]:
     """Return the round of each request, keyed by address and fingerprint."""
-    return {(entry.address, entry.fingerprint): str(entry.body.get("round", "1")) for entry in journal.entries("sent")}
+    sent = journal.entries("sent", texts=False)
+    return {(entry.address, entry.fingerprint): str(entry.body.get("round", "1")) for entry in sent}
 
 
 def read_conversations(journal: Journal) -> tuple[list[Conversation], int]:
@@ -176,10 +177,10 @@ def read_conversations(journal: Journal) -> tuple[list[Conversation], int]:
     for entry in journal.entries("sent"):
         sent.setdefault((entry.address, entry.fingerprint), entry)
         used[entry.address, entry.fingerprint] = entry.seq
-    for entry in journal.entries("note"):
+    for entry in journal.entries("note", texts=False):
         if entry.address.endswith(REUSED_SUFFIX):
             used[entry.address.removesuffix(REUSED_SUFFIX), entry.fingerprint] = entry.seq
-    times = Counter((entry.address, entry.fingerprint) for entry in journal.entries("reply"))
+    times = Counter((entry.address, entry.fingerprint) for entry in journal.entries("reply", texts=False))
     tried: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
     for entry in journal.entries("tried"):
         tried[entry.address, entry.fingerprint].append(entry.body.get("message", ""))

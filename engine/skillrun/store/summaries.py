@@ -166,7 +166,7 @@ class Summaries:
         self._files, self._journal, self._refusals = files, journal, refusals
         self._read: dict[str, Summary] = {}  # keyed by file name
         self._written: dict[str, set[str]] = {}  # hashes, keyed by file name
-        for entry in journal.entries("summary") if journal is not None else ():
+        for entry in journal.entries("summary", texts=False) if journal is not None else ():
             self._written.setdefault(entry.address, set()).add(entry.fingerprint)
 
     def inline(self, address: str) -> Summaries:

@@ -15,7 +15,7 @@ from skillrun.extensions.workers.postgres.database import Database
 from skillrun.extensions.workers.postgres.queue import PIECE
 from skillrun.extensions.workers.postgres.stored_run import PostgresStore
 from skillrun.repository.paths import PathRefused
-from skillrun.store.artifacts import check_names, normalize_artifact_name
+from skillrun.store.artifacts import check_artifact_names, normalize_artifact_name
 from skillrun.store.files import sha256_of
 from tests.acceptance.conftest import Call
 from tests.acceptance.store.test_repositories import project  # noqa: F401 (a fixture)
@@ -214,7 +214,7 @@ CONFUSING = (
 @pytest.mark.parametrize("names", [*((name,) for name in DANGEROUS), *CONFUSING])
 def test_dangerous_names_are_refused(names: tuple[str, ...]) -> None:
     with pytest.raises(PathRefused):
-        check_names(["state.md", "plan.md", "round-1/plan.md", "summaries/a.md", *names])
+        check_artifact_names(["state.md", "plan.md", "round-1/plan.md", "summaries/a.md", *names])
     if len(names) == 1:
         with pytest.raises(PathRefused):
             normalize_artifact_name(names[0] if "//" not in names[0] and names[0] not in ("./a.md", "a/") else "")

@@ -1,5 +1,6 @@
 """Bodies are encoded and decoded without change, and shared texts are stored once."""
 
+import json
 from typing import Any
 
 import pytest
@@ -7,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillrun.store.event_lines import parse_event_line
-from skillrun.store.rows import body_from_bytes, body_to_bytes, chain_hash
+from skillrun.store.rows import BodiesTooLarge, BodyDecoder, body_to_bytes, chain_hash
 
 CHARACTERS = st.characters(exclude_categories=())  # including lone surrogates and control characters
 STRINGS = st.text(CHARACTERS, max_size=40) | st.builds(
@@ -33,7 +34,7 @@ class Texts:
         return self.stored.index(text)
 
     def round_trip(self, body: dict[str, Any]) -> dict[str, Any]:
-        return body_from_bytes(body_to_bytes(body, self.number_of), self.stored.__getitem__)
+        return BodyDecoder(self.stored.__getitem__).decode(body_to_bytes(body, self.number_of))
 
 
 @pytest.mark.slow
@@ -91,7 +92,7 @@ MANY = 1_000_001
 def test_a_body_with_too_many_values_is_not_parsed(values: bytes) -> None:
     for body in (values, b'"\\u0000",' + values):  # a body that refers to texts is parsed differently
         with pytest.raises(ValueError, match=r"it has more than 1,000,000 values"):
-            body_from_bytes(b'{"data":[' + body + b"]}", [].__getitem__)
+            BodyDecoder([].__getitem__).decode(b'{"data":[' + body + b"]}")
 
 
 @pytest.mark.finding("FA9")
@@ -106,3 +107,38 @@ def test_long_texts_and_the_longest_arguments_of_a_call_are_read_again() -> None
     row = "," * 500
     for body in ({"text": "a, [b], {c}\n" * 1_000_000}, {"calls": [{"arguments": {"rows": [row] * 1_980}}]}):
         assert Texts().round_trip(body) == body
+
+
+@pytest.mark.finding("FD9")
+def test_the_bodies_of_a_journal_take_limited_memory_in_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A journal of a few kilobytes can refer to one piece of text a million times, each time with another ending."""
+    monkeypatch.setattr("skillrun.store.rows.MAX_MEMORY", 1_000_000)
+    decoder = BodyDecoder([b"x" * 2000].__getitem__)
+
+    def body(number: int) -> bytes:
+        return json.dumps({"text": {"\0": [0] * 200 + [str(number)]}}).encode()
+
+    assert [len(decoder.decode(body(number), number)["text"]) for number in (1, 2)] == [400_001, 400_001]
+    with pytest.raises(BodiesTooLarge, match="more than 1,000,000 bytes"):
+        decoder.decode(body(3), 3)
+    assert decoder.decode(body(4), 4, texts=False) == {"text": ""}
+
+
+@pytest.mark.finding("FD9")
+def test_equal_texts_of_several_bodies_are_one_object_and_count_less(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("skillrun.store.rows.MAX_MEMORY", 1_000_000)
+    decoder, body = BodyDecoder([b"x" * 2000].__getitem__), b'{"text":{"\\u0000":[' + b"0," * 199 + b"0]}}"
+    first, *others = [decoder.decode(body, number)["text"] for number in range(6) for _ in range(3)]
+    assert all(text is first for text in others)
+    with pytest.raises(BodiesTooLarge):
+        decoder.decode(body, 7)
+
+
+@pytest.mark.finding("FD9")
+def test_many_bodies_with_very_many_values_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("skillrun.store.rows.MAX_MEMORY", 5_000_000)
+    decoder, body = BodyDecoder([].__getitem__), b'{"a":[' + b"0," * 30_000 + b"0]}"
+    for _ in range(3):
+        decoder.decode(body, 1)
+    with pytest.raises(BodiesTooLarge):
+        decoder.decode(body, 2)

@@ -84,6 +84,14 @@ def test_a_type_accepts_valid_and_rejects_invalid_values(kind: Any, valid: list[
     assert [value for value in invalid if matches_record(kind, value)] == []
 
 
+@pytest.mark.finding("FD7")
+@pytest.mark.parametrize("kind", [int, float, NonNegativeInt, NonNegativeFloat, Annotated[int, Bounds(1)]], ids=str)
+def test_no_number_of_a_record_is_too_large_for_arithmetic(kind: Any) -> None:
+    too_large = (10**400, -(10**400), 10**18 + 1, float("inf"), float("-inf"), float("nan"), True, "5")
+    assert [number for number in too_large if matches_record(kind, number)] == []
+    assert matches_record(kind, 10**18)
+
+
 JUNK = st.sampled_from(
     [None, True, 0, 1, -1, 2**70, 0.5, -0.5, float("nan"), "", "a", (), [], ["a"], [1], {}, {"a": 1}]
 )

@@ -48,6 +48,8 @@ def list_deliverables(workflow: Workflow, inputs: Mapping[str, Any], artifacts: 
 
 
 MAX_DOCUMENT_CHARS: Final = 1_000_000  # longer documents are cut
+MAX_REPORT_CHARS: Final = 20_000_000  # of all documents and their earlier versions; further documents are left out
+MAX_NAMED: Final = 5  # omitted documents that a warning lists
 OWNER_ONLY: Final = "only the run's owner can read its journal"
 
 
@@ -131,7 +133,12 @@ def collect_report_data(run: StoredRun) -> ReportData:
     deliverables: list[str] = []
     if workflow_name in library.names("workflows") and (workflow := library.workflow(workflow_name)) is not None:
         deliverables = list_deliverables(workflow, summary["inputs"], summary["artifacts"])
-    documents = _documents(view, summary, deliverables)
+    documents, omitted = _documents(view, summary, deliverables)
+    if omitted:
+        more = f" and {len(omitted) - MAX_NAMED} more" if len(omitted) > MAX_NAMED else ""
+        names = ", ".join(omitted[:MAX_NAMED])
+        limit = f"the documents have more than {MAX_REPORT_CHARS:,} characters"
+        doubts.append(f"{limit}; the report leaves out {names}{more}, which are in {summary['folder']}")
     is_shared = run.state().share
     data = ReportData(summary, calls, view.history, documents, is_held, is_shared, [*doubts, *calls.notes])
     sections, failures = _registered_sections(data)
@@ -153,20 +160,26 @@ def _registered_sections(data: ReportData) -> tuple[list[ReportSection], list[st
     return sections, failures
 
 
-def _documents(view: RunView, summary: Record, deliverables: Sequence[str]) -> list[ReportDocument]:
-    """Return the readable artifacts, in the order in which they were written."""
+def _documents(view: RunView, summary: Record, deliverables: Sequence[str]) -> tuple[list[ReportDocument], list[str]]:
+    """Return the readable artifacts, in the order in which they were written, and the names of those left out."""
     try:
         store = view.data
     except (SkillrunError, PermissionError):
         store = view.run.data()
     edited = set(summary.get("changed_by_hand", ()))
-    documents = []
+    documents: list[ReportDocument] = []
+    omitted: list[str] = []
+    room = MAX_REPORT_CHARS
     for name in summary["artifacts"]:
+        if room <= 0:
+            omitted.append(name)
+            continue
         text = store.artifacts.text(name)
         if text is None:
             continue
         order = deliverables.index(name) + 1 if name in deliverables else 0
         versions = ((number, store.artifacts.text(name, number)) for number in range(1, summary["round"]))
-        earlier_versions = {number: earlier for number, earlier in versions if earlier is not None}
+        earlier_versions = {number: old[:MAX_DOCUMENT_CHARS] for number, old in versions if old is not None}
         documents.append(ReportDocument(name, text[:MAX_DOCUMENT_CHARS], order, name in edited, earlier_versions))
-    return documents
+        room -= sum(map(len, (documents[-1].text, *earlier_versions.values())))
+    return documents, omitted

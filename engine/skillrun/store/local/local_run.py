@@ -10,7 +10,7 @@ from typing import Any, Final
 from skillrun.checker.program import Program
 from skillrun.repository.confined_folder import ConfinedFolder
 from skillrun.repository.paths import PathRefused
-from skillrun.store.artifacts import SUMMARIES, check_name
+from skillrun.store.artifacts import SUMMARIES, check_artifact_name
 from skillrun.store.event_lines import Record
 from skillrun.store.files import LARGEST, Files, walk_folders
 from skillrun.store.frontmatter import from_frontmatter, to_frontmatter
@@ -114,7 +114,7 @@ class LocalRun(StoredRun):
                 if kind != "file" or not self._tree.is_file(path):
                     continue
                 try:
-                    check_name(path)
+                    check_artifact_name(path)
                 except PathRefused:
                     left_out.append(path)
                     continue

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from zlib import crc32
 
 from skillrun.repository.confined_folder import ConfinedFolder
-from skillrun.store.journal import RESTORE_HINT, Index, JournalDamaged, JournalRow
+from skillrun.store.journal import RESTORE_HINT, SIZE_HINT, Index, JournalDamaged, JournalRow
 from skillrun.store.rows import NO_CHAIN, chain_hash
 from skillrun.syntax.diagnostics import SkillrunError
 
@@ -26,7 +26,6 @@ DATABASE_SUFFIXES: Final = ("-wal", "-shm", "-journal")  # files that SQLite ope
 LARGEST: Final = 1 << 28  # bytes of a journal, which commands that only look hold in memory
 LARGEST_RECORD: Final = 1 << 24  # bytes; a longer text is stored in pieces
 MAX_RECORDS: Final = 500_000
-SIZE_HINT: Final = "no run writes such a journal: move the folder of the run away"
 SCHEMA_VERSION = 3
 UNCOMPRESSED_VERSION: Final = 2  # stores pieces of text uncompressed; a journal keeps its version
 SCHEMA = (

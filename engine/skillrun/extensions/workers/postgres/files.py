@@ -21,7 +21,7 @@ from skillrun.extensions.workers.postgres.database import Database, StoreUnavail
 from skillrun.extensions.workers.postgres.lease import RunRow
 from skillrun.repository.confined_folder import ConfinedFolder
 from skillrun.repository.paths import PathRefused
-from skillrun.store.artifacts import SUMMARIES, check_names, normalize_artifact_name
+from skillrun.store.artifacts import SUMMARIES, check_artifact_names, normalize_artifact_name
 from skillrun.store.files import LARGEST, Files, sha256_of
 from skillrun.store.local.local_files import LocalFiles
 from skillrun.store.memory import MemoryFiles
@@ -254,7 +254,7 @@ class RunEdits:
             for path, sha in self._row.rows(_LIST, optional=("sha",))
             if sha is not None and not path.startswith(".run/")
         }
-        check_names(listed)
+        check_artifact_names(listed)
         return dict(sorted(listed.items()))
 
     def content(self, sha: str) -> bytes:
