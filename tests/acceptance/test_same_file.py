@@ -104,6 +104,33 @@ def test_parallel_phases_that_write_the_same_file_fail(project: Make, skillrun: 
     assert (done.code, "`left/note` and `right/note` both write `tea.md`" in done.out) == (1, True), done
 
 
+INLINE = "---\nkind: phase\nsteps: [{id: inner, run: side, with: {title: tea}}]\n---\n"
+INNER = "---\nname: side\ninputs: {title: string}\nphases: {only: {skill: notes/only}}\n---\n"
+
+
+@pytest.mark.finding("FX6")
+@pytest.mark.row("P7")
+@pytest.mark.parametrize("other", [INLINE, SIDE], ids=["both inline", "one inline"])
+@pytest.mark.parametrize("known", [True, False])
+def test_inline_workflows_of_parallel_phases_that_write_the_same_file_fail(
+    project: Make, skillrun: Call, known: bool, other: str
+) -> None:
+    def name(text: str) -> str:
+        return text.replace('"{{ inputs.title }}.md"', "tea.md") if known else text
+
+    phases = {"left": INLINE, "right": name(other), "only": name(SIDE)}
+    folder = project()
+    files = {f"skills/notes/{phase}.md": text for phase, text in phases.items()}
+    write_files(folder, {"workflows/notes.md": SIDES, "workflows/side.md": INNER, **files})
+    done = skillrun("notes", "tea", "--name", "n", "--model", "scripted:default")
+    if known:
+        assert (done.code, "`left` and `right` both write `tea.md`, and neither follows" in done.err) == (1, True), done
+    else:
+        assert (done.code, "both write `tea.md`" in done.out) == (1, True), done
+    (folder / "workflows/notes.md").write_text(SIDES.replace("after: []", "after: [left]"))
+    assert skillrun("notes", "tea", "--name", "ordered", "--model", "scripted:default").code == 0
+
+
 @pytest.mark.finding("FX6")
 def test_the_suggested_answer_about_an_edited_file_is_accepted(project: Make, skillrun: Call) -> None:
     folder = project()

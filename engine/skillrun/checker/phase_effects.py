@@ -63,8 +63,9 @@ def check_parallel(workflow: Workflow, effects: Mapping[str, PhaseEffects], prob
         first_effects, other = effects[first], effects[second]
         for name in first_effects.sets.keys() & other.sets.keys() & state:
             report(other.sets[name], first, second, f"`{first}` and `{second}` both set `state.{name}`")
-        for path in first_effects.writes.keys() & other.writes.keys():
-            report(other.writes[path], first, second, f"`{first}` and `{second}` both write `{path}`")
+        both = {path for _, path in _artifact_patterns(first_effects.steps)}
+        for path, step in {path: step for step, path in _artifact_patterns(other.steps) if path in both}.items():
+            report(step, first, second, f"`{first}` and `{second}` both write `{path}`")
         for setter, reader in permutations((first, second)):
             for name in (effects[setter].sets.keys() & state) - effects[reader].sets.keys():
                 if f"state.{name}" in effects[reader].reads:
@@ -76,6 +77,13 @@ def check_parallel(workflow: Workflow, effects: Mapping[str, PhaseEffects], prob
             for step, pattern in reads[reader]:
                 for path in [path for path in written if _may_match(path, pattern)][:1]:
                     report(step, writer, reader, f"`{reader}` reads `{path}`, which `{writer}` writes")
+
+
+def _artifact_patterns(steps: Iterable[Step]) -> Iterator[tuple[Step, str]]:
+    """Yield each step that writes an artifact of a known name, with this name."""
+    for step in steps:
+        if "*" not in (path := _path_pattern(step.artifact)) and path:
+            yield step, path
 
 
 def _write_patterns(phase: str, steps: Iterable[Step]) -> Iterator[str]:

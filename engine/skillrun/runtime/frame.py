@@ -125,21 +125,14 @@ class Frame:
 
         Raises FileConflict if another item of the same `each`, or a phase in no order with this one, has written it.
         """
-        phase, writers = self.phase, self.run.evaluation.writers
-        writer = address, phase.record.branch_label or address.partition("/")[2]
-        other, label = writers.setdefault((phase.round_path, path), writer)
-        writers[phase.round_path, path] = writer
-        parts = [*zip(other.split("/"), address.split("/"), strict=False)]
-        at = next((at for at, (one, two) in enumerate(parts) if one != two), None)
-        if at is None:
-            return
-        (one, two), workflow = parts[at], self.run.program.workflow
-        if at == phase.address().count("/") and {one, two} <= workflow.phases.keys():
-            is_ordered = one in workflow.ancestors(two) or two in workflow.ancestors(one)
-        else:
-            is_ordered = not ("~" in one and "~" in two and one.partition("~")[0] == two.partition("~")[0])
-        if not is_ordered:
-            raise file_conflict(label, writer[1], path, address)
+        writer = address, self.phase.record.branch_label or address.partition("/")[2]
+        phase: PhaseRun | None = self.phase
+        while phase is not None:  # in an inline workflow, the phases that contain it follow
+            other, label = self.run.evaluation.writers.setdefault((phase.round_path, path), writer)
+            self.run.evaluation.writers[phase.round_path, path] = writer
+            if not _is_ordered(phase, other, address):
+                raise file_conflict(label, writer[1], path, address)
+            phase = phase.run.parent_phase
 
     def text(self, step: Step, name: str = "", fallback: str = "") -> str:
         """Return the value of the verb, or of the key `name`, as text. Raises RenderError if the value is absent."""
@@ -184,6 +177,16 @@ class Frame:
                 raise StepFailed(f"`at_most` is `{name}`, which is neither a number nor a breaker", self.at(step))
             return self.phase.breakers.settings_for(name).limit
         return self.whole(step, "at_most", 1, "a whole number, or the name of a breaker")
+
+
+def _is_ordered(phase: PhaseRun, first: str, second: str) -> bool:
+    """Return whether one of two steps follows the other. `phase` or a phase of the same workflow contains each step."""
+    parts = zip(first.split("/"), second.split("/"), strict=False)
+    at, (one, two) = next(((at, pair) for at, pair in enumerate(parts) if pair[0] != pair[1]), (-1, ("", "")))
+    workflow = phase.run.program.workflow
+    if at == phase.address().count("/") and {one, two} <= workflow.phases.keys():
+        return one in workflow.ancestors(two) or two in workflow.ancestors(one)
+    return not ("~" in one and "~" in two and one.partition("~")[0] == two.partition("~")[0])
 
 
 def file_conflict(first: str, second: str, path: str, address: str) -> FileConflict:
