@@ -131,6 +131,36 @@ def test_inline_workflows_of_parallel_phases_that_write_the_same_file_fail(
     assert skillrun("notes", "tea", "--name", "ordered", "--model", "scripted:default").code == 0
 
 
+READER = """---
+kind: phase
+steps:
+  - {id: found, read: "PATTERN"}
+  - {id: text, agent: host}
+---
+## text
+Write about {{ found.text }}.
+"""
+
+
+@pytest.mark.row("P7")
+@pytest.mark.parametrize("parallel", ["true", "false"])
+@pytest.mark.parametrize("pattern", ["{{ inputs.title }}.md", "{{ inputs.title }}*.md"])
+@pytest.mark.parametrize("order", [("left", "right"), ("right", "left")], ids=["reader first", "writer first"])
+def test_a_phase_that_reads_what_an_unordered_phase_writes_fails(
+    project: Make, skillrun: Call, order: tuple[str, str], pattern: str, parallel: str
+) -> None:
+    folder, (reader, writer) = project(), order
+    files = {f"skills/notes/{reader}.md": READER.replace("PATTERN", pattern), f"skills/notes/{writer}.md": SIDE}
+    workflow = SIDES.replace("  left:\n", "  start:\n  left: {after: [start]}\n").replace("[]", "[start]")
+    workflow = workflow.replace("parallel: true", f"parallel: {parallel}")
+    write_files(folder, {"workflows/notes.md": workflow, "skills/notes/start.md": SIDE, **files})
+    done = skillrun("notes", "tea", "--name", "n", "--model", "scripted:default")
+    conflict = f"`{reader}/found` reads `tea.md`, which `{writer}/note` writes, and neither follows the other"
+    assert (done.code, conflict in done.out) == (1, True), done
+    (folder / "workflows/notes.md").write_text(workflow.replace("right: {after: [start]}", "right: {after: [left]}"))
+    assert skillrun("notes", "tea", "--name", "ordered", "--model", "scripted:default").code == 0
+
+
 @pytest.mark.finding("FX6")
 def test_the_suggested_answer_about_an_edited_file_is_accepted(project: Make, skillrun: Call) -> None:
     folder = project()

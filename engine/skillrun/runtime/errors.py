@@ -38,7 +38,10 @@ class StepFailed(Exception):
 
 
 class FileConflict(StepFailed):
-    """Two steps that are not in order write the same file, so its content would depend on which of them ends last."""
+    """Two steps that are not in order write the same file, or one reads what the other writes.
+
+    The result would depend on which of them ends last.
+    """
 
 
 class StoppedByUser(SkillrunError):

@@ -123,7 +123,8 @@ class Frame:
     def claim_file(self, address: str, path: str) -> None:
         """Record that the step at an address writes a file.
 
-        Raises FileConflict if another item of the same `each`, or a phase in no order with this one, has written it.
+        Raises FileConflict if another item of the same `each`, or a phase in no order with this one, has written it, or
+        if such a phase has read it.
         """
         writer = address, self.phase.record.branch_label or address.partition("/")[2]
         phase: PhaseRun | None = self.phase
@@ -132,6 +133,22 @@ class Frame:
             self.run.evaluation.writers[phase.round_path, path] = writer
             if not _is_ordered(phase, other, address):
                 raise file_conflict(label, writer[1], path, address)
+            for reader in self.run.evaluation.readers.get((phase.round_path, path), ()):
+                if not _is_ordered(phase, reader, address, items=False):
+                    raise _read_conflict(reader, address, path, address)
+            phase = phase.run.parent_phase
+
+    def claim_read(self, address: str, path: str) -> None:
+        """Record that the step at an address reads a file of the run.
+
+        Raises FileConflict if a phase in no order with this one has written it.
+        """
+        phase: PhaseRun | None = self.phase
+        while phase is not None:
+            self.run.evaluation.readers.setdefault((phase.round_path, path), set()).add(address)
+            writer, _ = self.run.evaluation.writers.get((phase.round_path, path), (address, ""))
+            if not _is_ordered(phase, writer, address, items=False):
+                raise _read_conflict(address, writer, path, address)
             phase = phase.run.parent_phase
 
     def text(self, step: Step, name: str = "", fallback: str = "") -> str:
@@ -179,14 +196,25 @@ class Frame:
         return self.whole(step, "at_most", 1, "a whole number, or the name of a breaker")
 
 
-def _is_ordered(phase: PhaseRun, first: str, second: str) -> bool:
-    """Return whether one of two steps follows the other. `phase` or a phase of the same workflow contains each step."""
+def _is_ordered(phase: PhaseRun, first: str, second: str, *, items: bool = True) -> bool:
+    """Return whether one of two steps follows the other. `phase` or a phase of the same workflow contains each step.
+
+    Without `items`, the items of an `each` count as ordered.
+    """
     parts = zip(first.split("/"), second.split("/"), strict=False)
     at, (one, two) = next(((at, pair) for at, pair in enumerate(parts) if pair[0] != pair[1]), (-1, ("", "")))
     workflow = phase.run.program.workflow
     if at == phase.address().count("/") and {one, two} <= workflow.phases.keys():
         return one in workflow.ancestors(two) or two in workflow.ancestors(one)
-    return not ("~" in one and "~" in two and one.partition("~")[0] == two.partition("~")[0])
+    return not (items and "~" in one and "~" in two and one.partition("~")[0] == two.partition("~")[0])
+
+
+def _read_conflict(reader: str, writer: str, path: str, address: str) -> FileConflict:
+    """Return the error for a file that one phase reads and another writes, if neither follows the other."""
+    labels = f"`{reader.partition('/')[2]}` reads {quote_value(path)}, which `{writer.partition('/')[2]}` writes"
+    phases = [one.split("/")[1] for one in (writer, reader)]
+    way = NextStep.of(f"add `after: [{phases[0]}]` to `{phases[1]}`")
+    return FileConflict(f"{labels}, and neither follows the other", address, way)
 
 
 def file_conflict(first: str, second: str, path: str, address: str) -> FileConflict:

@@ -144,6 +144,8 @@ class EvaluationState:
     responsive_models: set[str] = field(default_factory=set)  # the models that have replied
     writers: dict[tuple[str, str], tuple[str, str]] = field(default_factory=dict)
     """The address and the label of the step that wrote a file last, keyed by round and file."""
+    readers: dict[tuple[str, str], set[str]] = field(default_factory=dict)
+    """The addresses of the steps that have read a file of the run, keyed by round and file."""
     reported: set[str] = field(default_factory=set)  # folders and texts already reported to the user
     estimate_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 

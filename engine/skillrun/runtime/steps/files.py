@@ -173,7 +173,11 @@ async def run_read(step: Step, frame: Frame) -> StepResult:
             body["run"] = origin
         return body
 
+    if not origin:
+        frame.claim_read(frame.at(step), normpath(pattern))  # also if the file is missing
     body = await read_once(step, frame, f"{origin}\n{pattern}", look)
+    for name in body.get("files", []) if not origin else ():
+        frame.claim_read(frame.at(step), name)
     for warning in body.get("not_utf8", []):
         frame.phase.warn(warning)
     return StepResult(_value(body))
