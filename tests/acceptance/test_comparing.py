@@ -426,3 +426,44 @@ def test_a_revision_with_a_missing_file_is_refused(wire: Wire, skillrun: Call) -
     Path(".git/objects", sha[:2], sha[2:]).unlink()
     done = compare(skillrun)
     assert (done.code, f"`HEAD` cannot be read: the blob {sha} is missing" in done.err) == (2, True)
+
+
+@pytest.fixture
+def private(wire: Wire, tmp_path: Path) -> Path:
+    """Another repository of the user, with a version of the workflow and a worktree."""
+    shutil.copytree(".", tmp_path / "private")
+    git("-C", str(tmp_path / "private"), "worktree", "add", "-q", "../private-tree")
+    return tmp_path / "private"
+
+
+@pytest.mark.slow
+@pytest.mark.finding("FD8")
+@pytest.mark.parametrize("kind", ["file", "link", "worktree", "common folder"])
+def test_a_git_folder_of_another_repository_is_refused(private: Path, skillrun: Call, kind: str) -> None:
+    shutil.rmtree(".git")
+    if kind == "link":
+        Path(".git").symlink_to(private / ".git")
+    elif kind == "common folder":
+        Path(".git").mkdir()
+        Path(".git/HEAD").write_text("ref: refs/heads/master\n")
+        Path(".git/commondir").write_text(f"{private / '.git'}\n")
+        Path(".git/gitdir").write_text(f"{Path('.git').absolute()}\n")
+    else:
+        target = private / ".git" / ("worktrees/private-tree" if kind == "worktree" else "")
+        Path(".git").write_text(f"gitdir: {target}\n")
+    done = compare(skillrun, "--samples", "1")
+    assert (done.code, "which is not that of this folder" in done.err) == (2, True), done
+
+
+@pytest.mark.slow
+@pytest.mark.finding("FD8")
+def test_worktrees_and_submodules_are_compared(
+    private: Path, skillrun: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    identity = ("-c", "user.email=a@example.org", "-c", "user.name=A", "-c", "protocol.file.allow=always")
+    git("init", "-q", str(tmp_path / "outer"))
+    git(*identity, "-C", str(tmp_path / "outer"), "submodule", "--quiet", "add", str(private), "inner")
+    for folder in (tmp_path / "private-tree", tmp_path / "outer" / "inner"):
+        monkeypatch.chdir(folder)
+        edit("Write the welcome", "Write a short welcome")
+        assert compare(skillrun, "--samples", "1").code == 0

@@ -30,6 +30,7 @@ from skillrun.library.library import Library
 from skillrun.questions.responder import InteractiveResponder, open_responder
 from skillrun.runtime.run import Rerun, Session
 from skillrun.runtime.session import ending_signals
+from skillrun.store.files import LeaseLost
 from skillrun.store.inbox import AnswerInbox, PendingQuestions
 from skillrun.store.outcome import HANGUP
 from skillrun.store.run_history import read_history
@@ -145,7 +146,14 @@ class DevSession:
         await self.start_evaluation()
         while self.code is None:
             work = await self._work.get()
-            await work()
+            try:
+                await work()
+            except LeaseLost:
+                raise
+            except SkillrunError as error:  # for example invalid prepared answers, while the user edits them
+                self.out.note(f"error: {error.message}")
+                self.out.note(KEEPS_LAST_VALID)
+                self.print_watching()
         return self.code
 
     async def close(self) -> None:

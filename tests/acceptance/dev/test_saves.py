@@ -1,5 +1,6 @@
 """Hot reload through the command line: a run, an edit, a broken file and another edit."""
 
+import re
 from collections.abc import Callable
 from subprocess import PIPE, STDOUT, Popen
 from typing import Any
@@ -195,6 +196,52 @@ def test_a_save_of_models_yaml_moves_the_calls_whose_model_it_changes(project: C
             run.terminate()
     assert "models: strong = scripted:a, critic = scripted:a, fast = scripted:b" in edited
     assert "0 reused, 2 made" in edited[-1]
+
+
+@pytest.mark.finding("FD8")
+def test_invalid_prepared_answers_at_a_save_are_reported_and_the_next_save_continues(project: Call) -> None:
+    folder = project("greeting")
+    draft, answers = folder / "skills" / "greeting" / "draft.md", folder / "answers.yaml"
+    answers.write_text("ok: 'yes'\n")
+    with start_dev(*SCRIPTED, "--answers", "answers.yaml") as run:
+        try:
+            read_turn(run)
+            answers.write_text("ok: 'yes'\nok: 'no'\n")
+            draft.write_text(draft.read_text().replace("Greet ", "Kindly greet "))
+            broken = read_turn(run)
+            answers.write_text("ok: 'yes'\n")
+            draft.write_text(draft.read_text().replace("Kindly greet ", "Gladly greet "))
+            fixed = read_turn(run)
+        finally:
+            run.terminate()
+    assert any("is given twice" in line for line in broken), broken
+    assert broken[-1] == "still using the last valid version; fix the file and save it"
+    assert fixed[-1].startswith("completed")
+
+
+@pytest.mark.finding("FD3")
+def test_a_run_from_another_source_is_used_after_a_warning(project: Call) -> None:
+    """The finished run in docs/ is such a run for each reader."""
+    folder = project("greeting")
+
+    def first_turn() -> list[str]:
+        with start_dev(*SCRIPTED) as run:
+            try:
+                return read_turn(run)
+            finally:
+                run.terminate()
+
+    assert not any("another source" in line for line in first_turn())
+    assert not any("another source" in line for line in first_turn()), "it is a run of this user"
+    greeting = folder / "runs" / "dev-greeting" / "greeting.md"
+    text = greeting.read_text()
+    state = folder / "runs" / "dev-greeting" / "state.md"
+    state.write_text(re.sub(r"(?m)^seal: .*$", "seal: forged", state.read_text()))
+    lines = first_turn()
+    assert lines[0].startswith("warning: this run is from another source"), lines
+    assert lines[0].endswith(f"its replies and answers are used: {greeting.parent}")
+    assert "2 reused, 0 made" in lines[-1]
+    assert greeting.read_text() == text, "its files are not written over"
 
 
 def test_an_unknown_workflow_is_refused(project: Call, skillrun: Call) -> None:

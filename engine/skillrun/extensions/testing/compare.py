@@ -12,7 +12,7 @@ import os
 import secrets
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from itertools import count
@@ -58,8 +58,9 @@ from skillrun.library.roots import FOLDERS, Root, search_path, shipped_files
 from skillrun.library.settings import WORDS, load_budget
 from skillrun.models.messages import Gateway
 from skillrun.questions.responder import has_terminal
-from skillrun.repository.confined_folder import NO_LINKS_HINT, ConfinedFolder
+from skillrun.repository.confined_folder import LONGEST, NO_LINKS_HINT, ConfinedFolder
 from skillrun.repository.git import READ_TIMEOUT, REPLY_TIMEOUT, CommitRefused, CommitWriter, Git, GitFailed
+from skillrun.repository.gitignore import is_repository
 from skillrun.repository.paths import PathRefused
 from skillrun.runtime.errors import BudgetExhausted
 from skillrun.runtime.phase_record import UsageTotals
@@ -414,6 +415,7 @@ def _extract_revision(revision: str, project: Path, target: Path) -> bool:
     if git is None:
         return False
     try:
+        _check_repository(git, project)
         return asyncio.run(_write_revision(git, revision, target))
     except CommitRefused as error:
         raise UsageError(f"`{revision}` {error}", error.hint) from error
@@ -437,3 +439,33 @@ async def _write_revision(git: Git, revision: str, target: Path) -> bool:
         named = ", ".join(f"{name}/" for name in FOLDERS)
         raise UsageError(f"`{revision}` has no files of this project: {named} are missing", VERSION_HINT)
     return True
+
+
+def _check_repository(git: Git, project: Path) -> None:
+    """Raise UsageError if the project's `.git` points to a repository that is not the project's own.
+
+    Anyone can write such a `.git`. The repository of a worktree or a submodule is outside of it, but points back: that
+    of a worktree in the file `gitdir`, that of a submodule in the setting `core.worktree`.
+    """
+    found = asyncio.run(
+        git.run("rev-parse", "--path-format=absolute", "--git-dir", "--git-common-dir", seconds=REPLY_TIMEOUT)
+    )
+    if found.code:
+        return
+    own, shared = (Path(os.path.realpath(line)) for line in os.fsdecode(found.output).rstrip("\n").split("\n", 1))
+    folders = (project, *project.parents)
+    top = Path(os.path.realpath(next((each for each in folders if is_repository(each)), project)))
+    if shared.is_relative_to(top):
+        return
+    back = Path()
+    if own.parent == shared / "worktrees":
+        with ConfinedFolder(own) as folder, suppress(OSError, PathRefused):
+            back = Path(os.path.realpath(own / os.fsdecode(folder.read("gitdir", LONGEST).rstrip(b"\n")))).parent
+    else:
+        setting = asyncio.run(
+            git.run("config", "--file", str(shared / "config"), "core.worktree", seconds=REPLY_TIMEOUT)
+        )
+        back = Path(os.path.realpath(shared / os.fsdecode(setting.output.rstrip(b"\n"))))
+    if back != top:
+        message = f"{top / '.git'} points to the repository {shared}, which is not that of this folder"
+        raise UsageError(message, "remove this `.git`, or compare with a folder")
