@@ -494,3 +494,13 @@ def test_the_timeline_shows_the_colour_of_each_member(project: Call, skillrun: C
     page = page_of(skillrun, "ada")
     assert '<span class="dot b0"></span>WR writer</span>' in page.source
     assert "got no answer" not in page.text
+
+
+@pytest.mark.finding("FD9")
+def test_a_report_names_the_documents_beyond_its_limit(
+    example: Path, skillrun: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("skillrun.extensions.report.report_data.MAX_REPORT_CHARS", 1)
+    (doubt,) = skillrun("report", "reminders", "--json").json["doubts"]
+    assert doubt.startswith("the documents have more than 1 characters; the report leaves out ")
+    assert doubt.endswith("reminders")

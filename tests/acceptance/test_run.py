@@ -328,3 +328,15 @@ def test_a_run_with_a_different_request_is_not_reported_as_a_duplicate(project: 
     assert skillrun("greeting", "tea", *SCRIPTED, "--budget", "calls=1").code == 75
     assert "the same request" not in skillrun("greeting", "tea time", *SCRIPTED).err
     assert "the run `tea` has the same request" in skillrun("greeting", "tea", *SCRIPTED).err
+
+
+@pytest.mark.finding("FD7")
+@pytest.mark.parametrize("limit", ["9" * 400, "-1", "true", "lots"])
+def test_a_configured_budget_is_a_number_that_a_run_can_compare(project: Any, skillrun: Any, limit: str) -> None:
+    folder = project("greeting")
+    (folder / "config").mkdir(exist_ok=True)
+    (folder / "config" / "skillrun.yaml").write_text(f"budgets: {{calls: {limit}}}\n")
+    done = skillrun("greeting", "Ada", "--model", "scripted:default")
+    assert done.code in (1, 2)
+    assert "config/skillrun.yaml:1:" in done.err
+    assert "expected a number" in done.err

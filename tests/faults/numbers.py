@@ -26,9 +26,9 @@ PROJECT: Final = {
     "roles/judge.md": "---\nname: judge\ndescription: Judges.\nvariants: {one: first, two: second}\n---\nYou judge.\n",
     "workflows/weigh.md": """---
 name: weigh
-description: Weighs things and asks how many to keep.
+description: Weighs a cake and asks how many parts to keep.
 inputs:
-  thing: string
+  cake: string
   size: {type: integer, default: 3}
   share: {type: number, default: 0.5}
 state:
@@ -61,7 +61,7 @@ outputs:
   level: "{{ level.value }}"
 ---
 ## votes
-Score {{ inputs.thing }} of size {{ inputs.size }}.
+Score {{ inputs.cake }} of size {{ inputs.size }}.
 
 ## table
 {% for vote in votes.data | sort(attribute='score') %}
