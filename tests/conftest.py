@@ -18,7 +18,7 @@ from _pytest.runner import runtestprotocol
 from hypothesis import strategies
 
 LOOPBACK = ["127.0.0.1", "::1", "localhost"]
-MARKED = {"row": re.compile(r"[A-Z][1-9][0-9]?"), "finding": re.compile(r"(?:F[A-Z]|NC)[1-9][0-9]?")}
+MARKED = {"row": re.compile(r"[A-Z][1-9][0-9]?"), "finding": re.compile(r"(?:F[A-Z]|NC)[1-9][0-9]{0,2}")}
 USERS_CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
 HOMES = count(1)
 

@@ -265,6 +265,20 @@ def test_a_binary_file_is_refused(workflow: Project, content: bytes) -> None:
     assert "picture.txt is a binary file; `read` takes text in UTF-8, or in UTF-16 or UTF-32 with a" in done.out
 
 
+@pytest.mark.finding("FR104")
+def test_a_binary_file_among_text_files_is_left_out_with_a_warning(workflow: Project) -> None:
+    (workflow.folder / "a.txt").write_text("The first note.")
+    (workflow.folder / "b.txt").write_bytes(b"\x89PNG\r\n\x1a\n\0\0" + bytes(6_000_000))
+    (workflow.folder / "c.txt").write_text("The last note.")
+    done = workflow.run(STEPS % "'*.txt'")
+    warning = "b.txt is left out: it is a binary file, and `read` takes only text"
+    assert warning in done.out
+    assert [entry["text"] for entry in workflow.record()["warnings"]] == [warning]
+    prompt = workflow.prompts()["talk"]
+    assert "The first note." in prompt
+    assert "The last note." in prompt
+
+
 @pytest.mark.finding("FX8")
 def test_standard_input_in_utf16_is_read_and_binary_is_refused(
     workflow: Project, monkeypatch: pytest.MonkeyPatch

@@ -73,3 +73,43 @@ def test_renamed_phases_keep_their_summaries(trip: Path, skillrun: Call) -> None
     summaries = trip / "runs" / "rome" / "summaries"
     assert sorted(path.stem for path in summaries.iterdir()) == ["pack", "settle", "survey"]
     assert from_frontmatter(summaries / "survey.md")[0]["phase"] == "survey"
+
+
+CONFIG = "modes: {quick: {}, slow: {}}\n"
+
+
+@pytest.mark.row("P17")
+@pytest.mark.finding("FR101")
+@pytest.mark.parametrize(
+    ("before", "after", "message"),
+    [
+        ("mode: slow", "mode: gone", "`mode` is `gone`; allowed: quick, slow"),
+        ("score: 4", "score: 40", "`score` is `40`; expected a whole number from 0 to 10"),
+        ("flags: []", "flags: hello", "`flags` is `hello`; expected a list, such as `[]` or `[hello]`"),
+        ("days: 3", "days: many", "`days` is `many`; expected a whole number"),
+    ],
+)
+def test_a_recorded_value_that_is_not_allowed_ends_the_resume(
+    trip: Path, skillrun: Call, before: str, after: str, message: str
+) -> None:
+    workflow = trip / "workflows" / "trip.md"
+    state = "  mode: {type: enum, values: '{{ config.modes }}', default: slow}\n"
+    state += "  score: {type: integer 0..10, default: 4}\n  flags(array): {type: string, default: []}\n"
+    text = workflow.read_text().replace("  mode?: {type: string, default: quick}\n", state)
+    workflow.write_text(text.replace("phases:\n", "config: trip\nphases:\n"))
+    (trip / "config").mkdir(exist_ok=True)
+    (trip / "config" / "trip.yaml").write_text(CONFIG)
+    assert skillrun("trip", "Rome", "--model", "scripted:x", "--name", "rome").code == 75
+    path = trip / "runs" / "rome" / "state.md"
+    assert before in path.read_text()
+    path.write_text(path.read_text().replace(before, after))
+    done = skillrun("resume", "rome", "--answers", "answers.yaml", "--adopt")
+    assert (done.code, message in done.err) == (1, True), done.err
+    path.write_text(path.read_text().replace(after, before))
+    if before == "mode: slow":  # the config has lost the mode
+        (trip / "config" / "trip.yaml").write_text(CONFIG.replace("slow: {}", "slower: {}"))
+        workflow.write_text(workflow.read_text().replace("default: slow", "default: quick"))
+        assert "`mode` is `slow`" in skillrun("resume", "rome", "--answers", "answers.yaml").err
+        assert skillrun("resume", "rome", "--answers", "answers.yaml", "--from-start").code == 0
+    else:
+        assert skillrun("resume", "rome", "--answers", "answers.yaml").code == 0

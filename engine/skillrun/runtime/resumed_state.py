@@ -17,12 +17,12 @@ from skillrun.store.files import sha256_of
 from skillrun.store.local.signing_key import key_trouble, read_signing_key
 from skillrun.store.run_data import RunData
 from skillrun.store.seal import CHANGE_INPUT_HINT, Claims, find_claims, is_sealed, revoke_claims
-from skillrun.store.state import State
+from skillrun.store.state import STATE, State
 from skillrun.store.stored_run import StoredRun
 from skillrun.store.summaries import Summary
 from skillrun.syntax.diagnostics import SkillrunError
 from skillrun.syntax.source import to_plain
-from skillrun.types.fields import apply_fallbacks, resolve_inputs
+from skillrun.types.fields import recheck_values, resolve_inputs
 
 _USED_AS: Final = re.compile(
     r"(?:^|[:/])(?:(?:roles|skills/protocols)/(?P<name>[^/]+)|skills/(?P<skill>[^/]+/[^/]+)|config/[^/]+)\.\w+$"
@@ -30,12 +30,14 @@ _USED_AS: Final = re.compile(
 """How the files of phases name a file: a role or protocol by its name, a skill by its path, config as `config`."""
 
 
-async def migrate_state(program: Program, store: RunData) -> tuple[State, list[str], list[str]]:
+async def migrate_state(
+    program: Program, store: RunData, *, from_start: bool = False
+) -> tuple[State, list[str], list[str]]:
     """Return a run's state, changed to fit the current workflow, the run's log, and notices for the user.
 
     Renamed phases get their current names. A field that the state lacks gets the value that a phase has set last, or
     else its default, unless a phase has unset it. A value that the field does not allow is replaced by the field's
-    `fallback`.
+    `fallback`; without one, raise SkillrunError. With `from_start`, variables are not checked, because they begin anew.
     """
     workflow = program.workflow
     state, log = store.state.read()
@@ -56,8 +58,13 @@ async def migrate_state(program: Program, store: RunData) -> tuple[State, list[s
     values, _, _ = resolve_inputs(workflow.state, {}, {**names, "inputs": state.inputs})
     values |= {field.name: sets[field.name] for field in workflow.state if field.name in sets}
     state.state = {**{name: value for name, value in values.items() if value is not None}, **state.state}
-    notices = apply_fallbacks(workflow.inputs, state.inputs, names)
-    notices += apply_fallbacks(workflow.state, state.state, {**names, "inputs": state.inputs})
+    errors, notices = recheck_values(workflow.inputs, state.inputs, names)
+    if not errors and not from_start:
+        errors, more = recheck_values(workflow.state, state.state, {**names, "inputs": state.inputs})
+        notices += more
+    if errors:
+        hint = "restore what the workflow or its config allowed when the run began, or change the value in state.md"
+        raise SkillrunError(f"{store.files.path / STATE}: {'; '.join(errors)}", hint)
     return state, log, list(dict.fromkeys(notices))
 
 

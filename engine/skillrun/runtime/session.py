@@ -113,7 +113,7 @@ async def resume_run(
         await asyncio.gather(*(journal.record("note", f"{one}{LOST_SUFFIX}", call, {}) for one, call in lost_replies))
         store = run.data(journal)
         written, _ = store.state.read()
-        state, log, changes = await migrate_state(session.program, store)
+        state, log, changes = await migrate_state(session.program, store, from_start=from_start)
         note_outdated_phases(session.program, store, state)
         session, state, restrictions = _restrict_state(session, run, written, state, from_start=from_start)
         state.share = state.share or is_shared(session)
@@ -308,7 +308,7 @@ async def forecast_calls(
         reads = {entry[1:3]: entry.body for entry in journal.entries("tool")}
         store = RunData(files, journal)
         written, _ = store.state.read()
-        state, log, _ = await migrate_state(session.program, store)
+        state, log, _ = await migrate_state(session.program, store, from_start=from_start)
         simulated_session, state, _ = _restrict_state(simulated_session, run, written, state, from_start=from_start)
         await _simulate(simulated_session, store, journal, state, log, resumed=True)
         edited = dict[str, list[str]]()

@@ -86,6 +86,7 @@ class ToolBody(TypedDict, total=False):
     text: str
     files: list[str]
     texts: list[str]
+    binary: list[str]
     not_utf8: list[str]
     run: str
     answers: list[dict[str, object]]

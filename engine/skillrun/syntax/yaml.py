@@ -279,13 +279,19 @@ def is_numeral(written: str) -> bool:
     return written[0] in _NUMBER_START and bool(_INTEGER.fullmatch(written) or _FLOAT.fullmatch(written))
 
 
-def report_rewritten_numbers(node: Node, problems: Problems, severity: Severity = "error") -> None:
-    """Report each number of a node that is written otherwise than it is printed, such as `1.10`, `007` or `1e3`."""
+def report_rewritten_numbers(node: Node, problems: Problems, severity: Severity = "error") -> set[int]:
+    """Report each number of a node that is written otherwise than it is printed, such as `1.10`, `007` or `1e3`.
+
+    Return the offsets of these numbers.
+    """
+    offsets: set[int] = set()
     for each in walk(node):
         if isinstance(each, Scalar) and each.written and is_numeral(each.written) and str(each.value) != each.written:
             message = f"`{each.written}` is read as the number {each.value}"
             hint = f"if it is text, put it in quotes; if it is a number, write {each.value}"
             problems.report(each.span, "number", message, hint, severity)
+            offsets.add(each.span.offset)
+    return offsets
 
 
 def scalar_runs(file: str, start: int, end: int, style: str, value: str) -> Runs:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Final
 
 from jinja2 import nodes
@@ -244,19 +244,24 @@ def compile_condition(text: Text, problems: Problems) -> Template | None:
     return _compile(text, True, problems)
 
 
-def compile_value(node: Node, problems: Problems) -> Value:
-    """Compile each string of a node. A string with problems is reported and becomes null."""
+def compile_value(node: Node, problems: Problems, *, may_be_text: bool = True) -> Value:
+    """Compile each string of a node. A string with problems is reported and becomes null.
+
+    With `may_be_text`, warn of numbers that are printed otherwise than they are written.
+    """
+    compile_part = partial(compile_value, problems=problems, may_be_text=may_be_text)
     if isinstance(node, source.Mapping):
         for key, entry in node.entries.items():
             if isinstance(entry.value, Scalar) and entry.value.value is None:
                 hint = "a value with a comma needs quotes inside `{ }`"
                 problems.report(entry.key.span, "empty", f"`{key}` has no value", hint)
-        entries = {key: compile_value(entry.value, problems) for key, entry in node.entries.items()}
+        entries = {key: compile_part(entry.value) for key, entry in node.entries.items()}
         return Value(node.span, entries=entries, key_spans={key: entry.key.span for key, entry in node.entries.items()})
     if isinstance(node, Sequence):
-        return Value(node.span, items=tuple(compile_value(item, problems) for item in node.items))
+        return Value(node.span, items=tuple(map(compile_part, node.items)))
     if node.text is None:
-        report_rewritten_numbers(node, problems, "warning")
+        if may_be_text:
+            report_rewritten_numbers(node, problems, "warning")
         return Value(node.span, node.value)
     template = compile_string(node.text, problems)
     return Value(node.span, node.value if template is not None else None, template)

@@ -151,23 +151,26 @@ def _parse_field(key: KeyNotation, node: Node, problems: Problems) -> Field | No
         words = description.text
     elif description is not None:
         problems.report(description.span, "type", "`description` must be text")
+    is_number = type_.word in ("integer", "number")
+    rewritten: set[int] = set()
     for value in (default, fallback):
-        if value is not None and type_.word not in ("object", "integer", "number"):
-            report_rewritten_numbers(value, problems)
+        if value is not None and type_.word != "object" and not is_number:
+            rewritten |= report_rewritten_numbers(value, problems)
     field = Field(
         name=key.name,
         required=not key.optional and default is None,
         type=list_of(type_)._replace(length=key.length) if key.form == "array" else type_,
-        default=compile_value(default, problems) if default is not None else None,
+        default=compile_value(default, problems, may_be_text=not is_number) if default is not None else None,
         fallback=None,
         description=words.value if words else "",
         span=key.span,
         is_optional=key.optional,
     )
     if field.default is not None:
-        _check_literal(field, field.default, "default", problems)
+        _check_literal(field, field.default, "default", rewritten, problems)
     if fallback is not None:
-        _check_literal(replace(field, type=type_), compile_value(fallback, problems), "fallback", problems)
+        compiled = compile_value(fallback, problems, may_be_text=not is_number)
+        _check_literal(replace(field, type=type_), compiled, "fallback", rewritten, problems)
         return replace(field, fallback=to_plain(fallback))
     return field
 
@@ -226,12 +229,15 @@ def _parse_named_type(key: KeyNotation, kind: Node, values: Node | None, problem
     return None
 
 
-def _check_literal(field: Field, value: Value, label: str, problems: Problems) -> None:
-    """Report a value that is invalid for its field, unless the value contains templates."""
+def _check_literal(field: Field, value: Value, label: str, rewritten: set[int], problems: Problems) -> None:
+    """Report a value that is invalid for its field, unless the value contains templates.
+
+    Numbers at the offsets `rewritten` are reported already.
+    """
     if field.is_list and value.items is not None:
         for item in value.items:
-            _check_literal(replace(field, type=field.item), item, label, problems)
-    elif not value.is_computed:
+            _check_literal(replace(field, type=field.item), item, label, rewritten, problems)
+    elif not value.is_computed and value.span.offset not in rewritten:
         literal = value.evaluate({})
         error = literal_error(field, literal, label)
         if error:
@@ -354,16 +360,28 @@ def resolve_inputs(
     return values, errors, warnings
 
 
-def apply_fallbacks(fields: Iterable[Field], values: dict[str, Any], names: AbstractMapping[str, Any]) -> list[str]:
-    """Replace each value that is no longer allowed with the `fallback` of its field. Return the warnings."""
+def recheck_values(
+    fields: Iterable[Field], values: dict[str, Any], names: AbstractMapping[str, Any]
+) -> tuple[list[str], list[str]]:
+    """Check the values that a run has recorded. Return the errors and the warnings.
+
+    A value that the field does not allow is replaced with its `fallback`; without one, it is an error.
+    """
+    errors: list[str] = []
     warnings: list[str] = []
     for field in fields:
-        if field.fallback is not None and values.get(field.name) is not None:
-            coerced = coerce(field, values[field.name], {**names, "inputs": names.get("inputs", values)})
-            if coerced.warnings and not coerced.error:
-                values[field.name] = coerced.value
-                warnings.extend(coerced.warnings)
-    return warnings
+        if (value := values.get(field.name)) is None:
+            continue
+        if field.is_list and isinstance(value, str):
+            errors.append(literal_error(field, value))
+            continue
+        coerced = coerce(field, keep_declared_keys(field, value), {**names, "inputs": names.get("inputs", values)})
+        if coerced.error:
+            errors.append(coerced.error)
+        elif coerced.warnings:
+            values[field.name] = coerced.value
+            warnings.extend(coerced.warnings)
+    return errors, warnings
 
 
 def keep_declared_keys(field: Field, value: Any) -> Any:

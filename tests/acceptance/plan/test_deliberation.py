@@ -207,3 +207,24 @@ def test_gaps_become_open_questions_of_the_phase_and_reach_later_prompts(
     )
     assert run.summary("architecture")["open_questions"][0] == GAP
     assert "Who owns the colours?" in run.prompts("plan/think-deep/thoughts/*")[0]
+
+
+@pytest.mark.row("P3")
+@pytest.mark.finding("FR102")
+def test_the_options_are_in_the_positions_and_a_third_one_is_a_warning(plan: Plans) -> None:
+    run = plan("advanced", [{"address": f"{ARCHITECTURE}/synthesis/*", "data": SYNTHESIS}], until="architecture")
+    positions = run.artifact("positions.md")
+    assert "- Option red. Trade-offs: It costs red.\n- Option blue. Trade-offs: It costs blue.\n" in positions
+    warning = "The chair gave 3 options; the first two count. Left out: Option grey."
+    assert warning in run.summary("architecture")["quality_warnings"]
+
+
+@pytest.mark.row("P3")
+@pytest.mark.finding("FR108")
+def test_positions_without_a_synthesis_say_so_in_place_of_an_empty_table(plan: Plans) -> None:
+    run = plan("advanced", [*FIRST, {"address": f"{ARCHITECTURE}/synthesis/*", "fail": "other"}], until="architecture")
+    positions = run.artifact("positions.md")
+    assert "The chair's synthesis failed, so there is no list of agreements and disagreements." in positions
+    assert "| Agreement |" not in positions
+    assert "None named." not in positions
+    assert run.summary("architecture")["flags"]["degraded"]

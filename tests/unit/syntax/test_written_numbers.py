@@ -62,6 +62,26 @@ def test_a_changed_number_among_choices_or_as_a_text_is_refused(word: str, numbe
     assert message in field_problems(f"v(enum): [{word}, b]")
     assert message in field_problems(f"v: {{type: string, default: {word}}}")
     assert message in field_problems(f"v: {{type: enum, values: [a, b], default: a, fallback: {word}}}")
-    assert field_problems(f"v: {{type: number, default: {word}}}") == [message.replace("error", "warning")]
     assert field_problems(f"v: {{type: enum, values: ['{word}', b], default: '{word}'}}") == []
     assert field_problems("v: {type: enum, values: [1, 2.5, 10], default: 10}") == []
+
+
+@pytest.mark.finding("FR105")
+@pytest.mark.parametrize("written", ["0.50", "1e3", "007"])
+@pytest.mark.parametrize("form", ["v: {{type: number, default: {}}}", "v(array): {{type: number, default: [1, {}]}}"])
+def test_a_number_for_a_field_of_numbers_causes_no_warning(form: str, written: str) -> None:
+    assert field_problems(form.format(written)) == []
+
+
+@pytest.mark.finding("FR106")
+@pytest.mark.parametrize(
+    "form",
+    [
+        "v: {type: string, default: 1.10}",
+        "v: {type: string, default: a, fallback: 1.10}",
+        "v(array): {type: string, default: [a, 1.10]}",
+    ],
+)
+def test_a_number_in_place_of_a_text_is_one_error(form: str) -> None:
+    assert field_problems(form) == ["error: `1.10` is read as the number 1.1"]
+    assert len(field_problems(form.replace("1.10", "7"))) == 1

@@ -178,6 +178,8 @@ async def run_read(step: Step, frame: Frame) -> StepResult:
     body = await read_once(step, frame, f"{origin}\n{pattern}", look)
     for name in body.get("files", []) if not origin else ():
         frame.claim_read(frame.at(step), name)
+    for name in body.get("binary", []):
+        frame.phase.warn(f"{name} is left out: it is a binary file, and `read` takes only text")
     for warning in body.get("not_utf8", []):
         frame.phase.warn(warning)
     return StepResult(_value(body))
@@ -189,12 +191,15 @@ def _value(body: ToolBody) -> dict[str, Any]:
     if texts is None:
         names, texts = [", ".join(names)], [body.get("text", "")]
     documents = [{"path": name, "text": text} for name, text in zip(names, texts, strict=False)]
-    rest = {name: value for name, value in body.items() if name not in ("texts", "run", "not_utf8")}
+    rest = {name: value for name, value in body.items() if name not in ("texts", "run", "binary", "not_utf8")}
     return {**rest, "text": "\n\n".join(texts), "documents": documents}
 
 
-def _files(frame: Frame, origin: str, pattern: str) -> list[tuple[str, bytes]]:
-    """Return the names and contents of the files to read. Raises SkillrunError if no file matches."""
+def _files(frame: Frame, origin: str, pattern: str) -> list[tuple[str, bytes | None]]:
+    """Return the names and contents of the files to read; None is the content of a binary file.
+
+    Raises SkillrunError if no file matches.
+    """
     store, where = frame.run.store, f"the run `{origin}`" if origin else "this run"
     try:
         if origin == "project":
@@ -249,11 +254,18 @@ def _matching(folder: ReadableFolder, pattern: str) -> list[str]:
         raise SkillrunError(f"{quote_value(pattern)} is not a valid pattern") from None
 
 
-def _contents(names: list[str], read: Callable[[str, int], bytes]) -> list[tuple[str, bytes]]:
-    """Return each name with the content that `read` returns. Raises SkillrunError if the files are too large."""
-    files, left = [], MOST_BYTES
+def _contents(names: list[str], read: Callable[[str, int], bytes]) -> list[tuple[str, bytes | None]]:
+    """Return each name with the content that `read` returns, or None for a binary file.
+
+    Raises SkillrunError if the files are too large.
+    """
+    files: list[tuple[str, bytes | None]] = []
+    left = MOST_BYTES
     for name in names:
         content = read(name, left)
+        if is_binary(content):
+            files.append((name, None))
+            continue
         if len(content) > left:
             raise SkillrunError(f"a step reads at most {MOST_BYTES:,} bytes; {quote_value(name)} exceeds that")
         files.append((name, content))
@@ -269,15 +281,21 @@ def _read_file(folder: ReadableFolder, name: str, limit: int) -> bytes:
         return file.read(limit + 1)
 
 
-def _read(files: list[tuple[str, bytes]], shape: Shape | None) -> ToolBody:
-    """Return the journal body with the texts of the files and their frontmatter. Raises SkillrunError."""
+def _read(files: list[tuple[str, bytes | None]], shape: Shape | None) -> ToolBody:
+    """Return the journal body with the texts of the files and their frontmatter. Raises SkillrunError.
+
+    A binary file among text files is left out, and named in `binary`.
+    """
     texts, records, not_utf8 = [], [], []
-    for name, content in files:
-        if is_binary(content):
-            raise SkillrunError(
-                f"{name} is a binary file; `read` takes text in UTF-8, or in UTF-16 or UTF-32 with a byte order mark: "
-                "convert the file, or name only text files"
-            )
+    binary = [name for name, content in files if content is None]
+    readable = [(name, content) for name, content in files if content is not None]
+    if not readable:
+        raise SkillrunError(
+            f"{', '.join(binary[:5])} {'is a binary file' if len(binary) == 1 else 'are binary files'}; "
+            "`read` takes text in UTF-8, or in UTF-16 or UTF-32 with a byte order mark: "
+            "convert the file, or name only text files"
+        )
+    for name, content in readable:
         text, undecoded = decode_text(content)
         if shape is None:
             texts.append(text)
@@ -289,7 +307,9 @@ def _read(files: list[tuple[str, bytes]], shape: Shape | None) -> ToolBody:
             raise SkillrunError(f"{name} does not match the schema: {'; '.join(map(str, errors[:5]))}")
         records.append(data)
         texts.append(body)
-    result: ToolBody = {"texts": texts, "files": [name for name, _ in files]}
+    result: ToolBody = {"texts": texts, "files": [name for name, _ in readable]}
+    if binary:
+        result["binary"] = binary
     if not_utf8:
         result["not_utf8"] = not_utf8
     if records:
