@@ -15,9 +15,9 @@ from skillrun.definitions.definitions import strip_markers
 from skillrun.definitions.reader import Reader
 from skillrun.definitions.verbs import Key, Keys
 from skillrun.library.library import Library
-from skillrun.library.roots import PROJECT, USER, Root
+from skillrun.library.roots import FOLDERS, PROJECT, USER, Root
 from skillrun.syntax import source
-from skillrun.syntax.diagnostics import Problems, UsageError
+from skillrun.syntax.diagnostics import Problems, UsageError, suggest
 from skillrun.syntax.source import Scalar, to_plain
 from skillrun.types.records import is_number
 
@@ -33,11 +33,16 @@ KEYS: Final[Keys] = {
     "found": Key("integer", "tokens that the tools return per turn", least=0, most=MAX_TOKENS),
 }
 LIMIT_KEYS: Final[Keys] = {name: Key("number", f"the most {unit} of a run", least=0) for name, unit in WORDS.items()}
+_LEAST: Final = {"token_lint": 1, "limits": 1, "context": 0, "estimate": 0}
+"""The smallest number in each section of the engine's config."""
 _AGAIN: Final = re.compile(r"@[\d.]+$")
 
 
 def check_engine_settings(library: Library, problems: Problems) -> None:
-    """Report settings that a project cannot set, and errors in the reply sizes."""
+    """Report numbers out of range, settings that a project cannot set, and errors in the reply sizes."""
+    for root, layer in library.layers(CONFIG):
+        if root in (PROJECT, USER):
+            _check_numbers(layer, library, problems)
     for layer in (layer for root, layer in library.layers(CONFIG) if root == PROJECT):
         entry = layer.entries.get(STORE)
         if entry is not None and not (isinstance(entry.value, Scalar) and not entry.value.value):
@@ -58,6 +63,30 @@ def check_engine_settings(library: Library, problems: Problems) -> None:
             optional = {key: replace(rule, required=False) for key, rule in KEYS.items()}  # a weaker layer sets them
             reader.read(entry.value, optional if name in seen else KEYS)
             seen.add(name)
+
+
+def _check_numbers(layer: source.Mapping, library: Library, problems: Problems) -> None:
+    """Report numbers that are too small or too large, and limits of `token_lint` that have no effect."""
+    for section, least in _LEAST.items():
+        for node in source.walk(layer.entries[section].value) if section in layer.entries else ():
+            number = to_plain(node)
+            if isinstance(number, int | float) and not isinstance(number, bool) and number < least:
+                problems.report(node.span, "type", f"`{number}` is too small", f"expected at least {least}")
+    share = source.entries_of(layer.get("context")).get("accumulated_share")
+    if share is not None and isinstance(number := to_plain(share.value), int | float) and number > 1:
+        problems.report(share.value.span, "type", f"`{number}` is too large", "expected a share from 0 to 1")
+    config = library.config(CONFIG)
+    merged = config.data.get("token_lint") if config is not None else None
+    for folder, entry in source.entries_of(layer.get("token_lint")).items():
+        limits = merged.get(folder) if isinstance(merged, dict) else None
+        values = [limits.get(name) if isinstance(limits, dict) else None for name in ("warn", "error")]
+        numbers = [value for value in values if isinstance(value, int)]
+        if folder not in FOLDERS:
+            message = f"`{folder}` is not a folder of prompt files, so the limit has no effect"
+            problems.report(entry.key.span, "unknown-key", message, suggest(folder, FOLDERS))
+        elif "warn" in source.entries_of(entry.value) and len(numbers) > 1 and numbers[0] > numbers[1]:
+            message = f"`warn` is {numbers[0]}, above `error`, {numbers[1]}, so there is never a warning"
+            problems.report(entry.key.span, "check", message, "use a smaller `warn` or a larger `error`")
 
 
 def user_store_url(roots: Iterable[Root]) -> str:
