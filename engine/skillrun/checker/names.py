@@ -129,6 +129,7 @@ SYSTEM_TEMPLATES: Final[Mapping[str, Mapping[str, Type]]] = {
     "record": {**_FORM, "first": TEXT, "fields": list_of(TEXT), "points": NUMBER},
     "record-again": {**_FORM, "errors": _ERRORS},
     "repair": {"errors": _ERRORS, "schema": TEXT},
+    "schema": {"schema": TEXT},
     "role": {**MEMBER.fields, "body": TEXT, "skills": list_of(record({"name": TEXT, "body": TEXT}, "the skill"))},
     "task": {"task": TEXT},
     "tools": {},
