@@ -69,7 +69,7 @@ def test_a_key_echoed_by_a_provider_is_not_stored(answer: Answer, run: Any, home
 @pytest.mark.parametrize(
     "body",
     [
-        {**anthropic.message().body, "content": "text"},
+        {**anthropic.message().body, "content": 5},
         "[" * 200_000,
         [],
         "data: " + "[" * 200_000 + "\n\n",

@@ -393,10 +393,10 @@ class ServerProfile:
         _omit_fields(draft, self.value("omit").split())
         return draft.body
 
-    def learn(self, sent: Body, status: int, message: str) -> str:
+    def learn(self, sent: Body, message: str) -> str:
         """Return how the next request differs from `sent`, which the server has refused with `message`; empty if
         nothing that skillrun added by itself can be changed."""
-        if status not in REFUSAL_STATUSES or not _REFUSES.search(message):
+        if not _REFUSES.search(message):
             return ""
         draft = Draft(sent, self.protocol)
         for name, capability in CAPABILITIES.items():

@@ -28,7 +28,16 @@ from skillrun.library.models_yaml import (
 )
 from skillrun.library.privileged_settings import Origin
 from skillrun.models import model_lists
-from skillrun.models.entries import EmbeddedConfig, Intent, Price, ProviderConfig, ResolvedModel, RetryPolicy
+from skillrun.models.entries import (
+    DEFAULT_OUTPUT,
+    DEFAULT_WINDOW,
+    EmbeddedConfig,
+    Intent,
+    Price,
+    ProviderConfig,
+    ResolvedModel,
+    RetryPolicy,
+)
 from skillrun.models.messages import Usage
 from skillrun.syntax.diagnostics import SkillrunError, allowed_hint, did_you_mean
 
@@ -156,8 +165,8 @@ class Catalogue:
             name=name,
             model=model,
             provider=provider.name,
-            window=entry.get("window", provider.window),
-            max_output=entry.get("max_output", provider.max_output),
+            window=entry.get("window") or provider.window or DEFAULT_WINDOW,
+            max_output=entry.get("max_output") or provider.max_output or DEFAULT_OUTPUT,
             price=_price(entry),
             why="; ".join(why),
             short_name=short_name,

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from skillrun.installation import extra_hint
+from skillrun.models.entries import DEFAULT_WINDOW
 from skillrun.models.messages import Reply, Request
 from skillrun.models.providers import ProviderClient
 from skillrun.models.weights import KEY_HINT, fetch_weights, weights_error
@@ -104,7 +105,7 @@ def _start_server(context: ClientContext, path: Path, seed: int) -> EmbeddedClie
     params.model.path = str(path)
     params.model_alias = {path.stem}
     params.n_parallel = provider.concurrency
-    params.n_ctx = provider.window * provider.concurrency  # divided among the slots
+    params.n_ctx = (provider.window or DEFAULT_WINDOW) * provider.concurrency  # divided among the slots
     for cores in (params.cpuparams, params.cpuparams_batch):
         # llama.cpp's threads busy-wait for each other. On a busy machine, using more threads than there are free cores
         # is many times slower than using fewer.

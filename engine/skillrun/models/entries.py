@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 from skillrun.models.messages import Reply, Request, Usage
 from skillrun.models.redaction import Redactor
+
+DEFAULT_WINDOW: Final = 32_768
+DEFAULT_OUTPUT: Final = 16_384
+"""The limits in tokens of a model for which neither the configuration nor its server says any."""
 
 
 @dataclass(frozen=True)
@@ -29,8 +33,8 @@ class ProviderConfig:
     names: str = ""
     strong: str = ""
     fast: str = ""
-    window: int = 32_768
-    max_output: int = 16_384
+    window: int | None = None
+    max_output: int | None = None
     thinking: int = 0
     concurrency: int = 4
     timeout: float = 600
@@ -83,6 +87,8 @@ class ClientContext:
     progress: Callable[[str], None]
     redactor: Redactor
     embedded: EmbeddedConfig | None = None
+    limited_models: Collection[str] = ()
+    """The models whose output limit is configured, so that it is not lowered after a refusal."""
 
 
 @dataclass(frozen=True)

@@ -175,6 +175,7 @@ class ModelGateway:
             self.progress,
             self._redactor,
             self.catalogue.embedded,
+            [model for model, entry in self.catalogue.models.items() if entry.get("max_output")],
         )
         with self._report_extension(provider):
             client = registry.load("providers", provider.kind)(context)

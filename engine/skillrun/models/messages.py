@@ -259,15 +259,19 @@ class Reply:
     model: str = ""
     seconds: float = 0.0
     price: float | None = None
+    stop_detail: str = ""
+    """The provider's own word for an unknown `stop`, or a remark about an empty text."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "text", sanitize(self.text))
         object.__setattr__(self, "model", sanitize(self.model))
+        object.__setattr__(self, "stop_detail", sanitize(self.stop_detail))
         if self.calls:
             object.__setattr__(self, "calls", tuple(call.map_fields(sanitize) for call in self.calls))
 
     def to_dict(self) -> dict[str, Any]:
-        return {**vars(self), "calls": [call.to_dict() for call in self.calls], "usage": self.usage.to_dict()}
+        fields = {name: value for name, value in vars(self).items() if name != "stop_detail" or value}
+        return {**fields, "calls": [call.to_dict() for call in self.calls], "usage": self.usage.to_dict()}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Reply:

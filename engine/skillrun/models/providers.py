@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -21,25 +21,19 @@ from skillrun.models.capabilities import (
     find_lower_limit,
 )
 from skillrun.models.failures import describe_refusal, model_error
-from skillrun.models.messages import Block, ModelError, Reply, Request, StopReason, ToolCall, Usage
+from skillrun.models.messages import Block, ModelError, Reply, Request, ToolCall, Usage
 from skillrun.models.redaction import Redactor
+from skillrun.models.response_bodies import ReadBody, read_usage
 from skillrun.scoring.compaction import estimate_tokens
-from skillrun.structured_output.values import MAX_REPLY
+from skillrun.structured_output.values import MAX_REPLY, contains_json
 
 if TYPE_CHECKING:
-    from openai.types.chat import ChatCompletion
     from pydantic_ai.messages import ModelMessage, ModelRequestPart, ModelResponse, UserContent
     from pydantic_ai.models import Model, ModelRequestParameters
-    from pydantic_ai.models.openai import OpenAIChatModel
     from pydantic_ai.profiles import ModelProfile
-    from pydantic_ai.usage import RequestUsage
 
     from skillrun.models.entries import ClientContext, ProviderConfig
     from skillrun.models.transport import WireExchange
-
-
-TOTAL_TOKENS_KEY = "total_tokens"
-ERROR_STATUSES = range(400, 600)
 
 
 def build_model(provider: ProviderConfig, client: Any, name: str) -> Model[Any]:
@@ -52,7 +46,7 @@ def build_model(provider: ProviderConfig, client: Any, name: str) -> Model[Any]:
         mode: Literal["native", "tool"] = "native" if known.get("supports_json_schema_output") else "tool"
         claude = AnthropicProvider(anthropic_client=client)
         return AnthropicModel(name, provider=claude, profile={"default_structured_output_mode": mode})
-    from pydantic_ai.models.openai import OpenAIResponsesModel
+    from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
     from pydantic_ai.profiles.openai import OpenAIModelProfile
     from pydantic_ai.providers.openai import OpenAIProvider
     from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
@@ -68,35 +62,13 @@ def build_model(provider: ProviderConfig, client: Any, name: str) -> Model[Any]:
         openai_supports_strict_tool_definition=False,
     )
     compatible = OpenAICompatibleProvider(provider.name, openai_client=client)
-    return _chat_model_class()(name, provider=compatible, profile=plain)
-
-
-def _chat_model_class() -> type[OpenAIChatModel]:
-    """Return Pydantic AI's chat completions model, extended to keep the total of tokens that the provider reports.
-
-    If a response with HTTP status 200 contains an error, the model raises it with the error's own code. Gateways such
-    as OpenRouter send such a response when the upstream provider fails.
-    """
-    from pydantic_ai.exceptions import ModelHTTPError
-    from pydantic_ai.models.openai import OpenAIChatModel
-
-    class Chat(OpenAIChatModel):
-        def _validate_completion(self, response: ChatCompletion) -> Any:
-            error = (response.model_extra or {}).get("error")
-            code = error.get("code") if isinstance(error, dict) else None
-            if not response.choices and type(code) is int and code in ERROR_STATUSES:
-                raise ModelHTTPError(code, self.model_name, error)
-            return super()._validate_completion(response)
-
-        def _process_provider_details(self, response: ChatCompletion) -> dict[str, Any] | None:
-            details = super()._process_provider_details(response) or {}
-            total = response.usage.total_tokens if response.usage is not None else None
-            return {**details, TOTAL_TOKENS_KEY: total} if total is not None else details
-
-    return Chat
+    return OpenAIChatModel(name, provider=compatible, profile=plain)
 
 
 EXTRA_KEY = "extra_content"  # Pydantic AI and Google's API use this field for data that must be sent back with a call
+THOUGHTS_KEY: Final = "thoughts"
+"""The key of a tool call's extra data that holds thoughts. They go back to the provider before the call."""
+ONLY_THOUGHTS: Final = "the reply contains only thoughts"
 MODEL_NAME: Final = re.compile(r"[\w.:/@+-]{1,200}", re.ASCII)
 """Matches the model names that are accepted in a response."""
 MAX_NAMES: Final = 10_000
@@ -104,12 +76,6 @@ MAX_DEPTH: Final = 100
 OVERHEAD_TOKENS: Final = 20_000
 """The number of tokens that a provider can add, for instructions about tools and schemas or for hidden thinking."""
 MAX_RATIO: Final = 10
-STOPS: Mapping[str | None, StopReason] = {
-    "stop": "end",
-    "tool_call": "tool",
-    "length": "length",
-    "content_filter": "refusal",
-}
 
 
 async def open_client(context: ClientContext) -> ProviderClient:
@@ -126,6 +92,7 @@ class ProviderClient:
     def __init__(self, context: ClientContext) -> None:
         self.provider, self._key, self._cache = context.provider, context.key, context.cache
         self._redactor, self._progress = context.redactor, context.progress
+        self._limited_models = context.limited_models
         self._profiles: dict[str, ServerProfile] = {}
         self._request_limits: dict[str, int] = {}  # the output limits that single requests need, by fingerprint
         self._has_warned = False
@@ -145,7 +112,7 @@ class ProviderClient:
         parameters = _build_parameters(request)
         profile = self._profile(name)
         limit = self._request_limits.get(request.fingerprint(), 0)
-        exchange = WireExchange(partial(profile.adapt, note=request.schema_note, limit=limit))
+        exchange = WireExchange(profile.protocol, partial(profile.adapt, note=request.schema_note, limit=limit))
         token = EXCHANGE.set(exchange)
         try:
             response = await model_request(
@@ -154,8 +121,8 @@ class ProviderClient:
                 model_settings=settings,  # type: ignore[arg-type]
                 model_request_parameters=parameters,
             )
-            reply = _build_reply(response, request, self._redactor)
-            usage, implausible = _clamp_usage(_normalize_usage(response), request, reply, settings["max_tokens"])
+            assert exchange.response is not None
+            reply = _build_reply(response, request, self._redactor, exchange.response)
         except ModelError:
             raise
         except Exception as error:  # noqa: BLE001 -- any error from a provider or its SDK fails the call
@@ -164,15 +131,12 @@ class ProviderClient:
             raise failure from None
         finally:
             EXCHANGE.reset(token)
-        if not (response.usage.input_tokens or response.usage.output_tokens):
-            warning = "reports no valid usage; tokens and prices are estimated from the length of the texts"
-        elif implausible:
-            warning = f"reports an implausible usage ({implausible}); using a plausible value instead"
-        else:
-            warning = ""
-        if warning and not self._has_warned:
+        usage, implausible = _clamp_usage(
+            _sum_usage(exchange.response, profile.protocol), request, reply, settings["max_tokens"]
+        )
+        if implausible and not self._has_warned:
             self._has_warned = True
-            self._progress(f"{self.provider.name} {warning}")
+            self._progress(f"{self.provider.name} {implausible}")
         return replace(reply, usage=usage)
 
     def _profile(self, model: str) -> ServerProfile:
@@ -182,10 +146,13 @@ class ProviderClient:
 
     def _adapt_to_refusal(self, exchange: WireExchange, request: Request, profile: ServerProfile) -> str:
         """Learn from a refusal how the request has to change, and return the change; empty if it cannot change."""
-        message = describe_refusal(exchange.body)
+        refused = exchange.response
+        if refused is None or refused.status not in REFUSAL_STATUSES:
+            return ""
+        message = describe_refusal(refused.body)
         sent = next((exchange.sent[key] for key in LIMIT_FIELDS if key in exchange.sent), 0)
-        lower, window = find_lower_limit(sent, message) if exchange.status in REFUSAL_STATUSES else (0, 0)
-        if lower:
+        lower, window = find_lower_limit(sent, message)
+        if lower and not (self.provider.max_output or request.model in self._limited_models):
             if window:  # the limit depends on the length of the prompt
                 self._request_limits[request.fingerprint()] = lower
             else:
@@ -193,7 +160,7 @@ class ProviderClient:
             profile.window = profile.window or window
             profile.save()
             return f"at most {lower:,} tokens of output"
-        return profile.learn(exchange.sent, exchange.status, message)
+        return profile.learn(exchange.sent, message)
 
     def prepare_model(self, name: str) -> Model[Any]:
         """Import and set up everything needed for calls to the model. Run it in a thread before the first call, because
@@ -276,8 +243,12 @@ def _build_history(request: Request, provider_name: str, *, use_cache_points: bo
             answer: list[ai.ModelResponsePart] = [ai.TextPart(text)] if (text := _join_blocks(message.blocks)) else []
             for call in message.calls:
                 extra: dict[str, Any] = {}
-                if call.extra:
-                    extra = {"provider_name": provider_name, "provider_details": {EXTRA_KEY: call.extra}}
+                details = dict(call.extra or {})
+                for thought in reversed(details.pop(THOUGHTS_KEY, [])):
+                    fields = {"content": "", **thought}
+                    answer.insert(0, ai.ThinkingPart(**fields, provider_name=provider_name))
+                if details:
+                    extra = {"provider_name": provider_name, "provider_details": {EXTRA_KEY: details}}
                 answer.append(ai.ToolCallPart(call.name, call.arguments, tool_call_id=call.id, **extra))
             if answer:
                 turns.append(ai.ModelResponse(answer, provider_name=provider_name))
@@ -321,10 +292,10 @@ def _build_parameters(request: Request) -> ModelRequestParameters:
     )
 
 
-def _build_reply(response: ModelResponse, request: Request, redactor: Redactor) -> Reply:
+def _build_reply(response: ModelResponse, request: Request, redactor: Redactor, body: ReadBody) -> Reply:
     """Convert a response to a reply, without usage and with keys removed. Raises `ModelError` if the reply is too long
-    or too deeply nested."""
-    from pydantic_ai.messages import TextPart, ToolCallPart
+    or too deeply nested. `body` is the body of the response."""
+    from pydantic_ai.messages import TextPart, ThinkingPart, ToolCallPart
 
     provider, _, requested_model = request.model.partition(":")
     text = "".join(part.content for part in response.parts if isinstance(part, TextPart))
@@ -335,15 +306,21 @@ def _build_reply(response: ModelResponse, request: Request, redactor: Redactor) 
             values.append(part.args if isinstance(part.args, str) else json.dumps(part.args, ensure_ascii=False))
         elif isinstance(part, ToolCallPart):
             extra = (part.provider_details or {}).get(EXTRA_KEY)
-            provider_extra = extra if isinstance(extra, dict) else None
+            provider_extra = extra if isinstance(extra, dict) else {}
+            if not calls and (thoughts := list(_thoughts_to_return(response))):
+                provider_extra = {**provider_extra, THOUGHTS_KEY: thoughts}
             _check_length(len(part.args) if isinstance(part.args, str) else 0, provider)  # before it is parsed
-            calls.append(ToolCall(part.tool_call_id, part.tool_name, part.args_as_dict(), provider_extra))
+            calls.append(ToolCall(part.tool_call_id, part.tool_name, part.args_as_dict(), provider_extra or None))
     text = "\n\n".join(values) if values else text
-    stop = STOPS.get(response.finish_reason, "other")
-    if stop in {"end", "tool"}:
-        stop = _verify_stop(response, stop, calls)
-    elif stop == "refusal" and not text:
-        text = str((response.provider_details or {}).get("refusal", ""))
+    stop, detail = body.stop, body.word
+    if stop == "tool" and not calls:
+        stop = "end"
+    if not text and not calls:
+        hidden = "".join(part.content for part in response.parts if isinstance(part, ThinkingPart))
+        detail = ONLY_THOUGHTS if hidden else detail
+        if hidden and request.schema is not None and contains_json(hidden, request.schema):
+            text = hidden
+            stop = "end" if stop == "other" else stop
     size = len(text) + sum(_json_size([call.arguments, call.extra, call.name, call.id]) for call in calls)
     _check_length(size, provider)
     name = response.model_name or requested_model
@@ -351,43 +328,27 @@ def _build_reply(response: ModelResponse, request: Request, redactor: Redactor) 
         text=redactor.redact_text(text),
         calls=tuple(call.map_fields(redactor.redact_value) for call in calls) if stop == "tool" else (),
         stop=stop,
+        stop_detail=redactor.redact_text(detail)[:80] if stop == "other" or detail == ONLY_THOUGHTS else "",
         model=f"{provider}:{redactor.redact_text(name) if MODEL_NAME.fullmatch(name) else requested_model}",
     )
+
+
+def _thoughts_to_return(response: ModelResponse) -> Iterator[dict[str, str]]:
+    """Yield the thoughts of a response that its provider wants back with the tool calls.
+
+    The Responses API is left out: without its thoughts it only thinks anew.
+    """
+    from pydantic_ai.messages import ThinkingPart
+
+    for part in response.parts:
+        if isinstance(part, ThinkingPart) and response.provider_name != "openai" and part.id != "content":
+            fields = {"content": part.content, "id": part.id, "signature": part.signature}
+            yield {name: value for name, value in fields.items() if value}
 
 
 def _check_length(size: int, provider: str) -> None:
     if size > MAX_REPLY:
         raise ModelError("other", f"the reply of {provider} is longer than {MAX_REPLY:,} characters and was discarded")
-
-
-def _normalize_usage(response: ModelResponse) -> RequestUsage:
-    """Return the usage with thinking tokens added to the output. If the total exceeds the sum of input and output, the
-    difference is thinking.
-
-    Gemini reports usage this way: https://ai.google.dev/gemini-api/docs/thinking (thoughts are billed but not
-    returned).
-    """
-    usage, total = response.usage, (response.provider_details or {}).get(TOTAL_TOKENS_KEY)
-    counts = (usage.input_tokens, usage.output_tokens, total)
-    if isinstance(total, int) and all(isinstance(count, int) for count in counts) and usage.input_tokens > 0:
-        rest = total - usage.input_tokens - usage.output_tokens
-        return replace(usage, output_tokens=usage.output_tokens + max(0, rest))
-    return usage
-
-
-def _verify_stop(response: ModelResponse, stop: StopReason, calls: Sequence[ToolCall]) -> StopReason:
-    """Return `tool` if there are calls, and `end` if not. Return `other` if the response has no finish reason, or
-    announces tool calls but contains none.
-
-    Pydantic AI treats a missing reason as `stop`, so the provider's own reason is read from the response's details.
-    """
-    from pydantic_ai.messages import ToolCallPart
-
-    reason = (response.provider_details or {}).get("finish_reason")
-    has_missing_calls = stop == "tool" and not any(isinstance(part, ToolCallPart) for part in response.parts)
-    if not reason or has_missing_calls:
-        return "other"
-    return "tool" if calls else "end"
 
 
 def _json_size(value: Any, depth: int = 0) -> int:
@@ -407,12 +368,27 @@ def _json_size(value: Any, depth: int = 0) -> int:
 # -- usage ------------------------------------------------------------------------------------------------------------
 
 
-def _clamp_usage(reported: RequestUsage, request: Request, reply: Reply, max_tokens: int) -> tuple[Usage, str]:
-    """Return the usage to count, and a description of the implausible values that the provider reported, if any.
+def _sum_usage(body: ReadBody, protocol: str) -> dict[str, int]:
+    """Return the reported usage with all input and output tokens in `input` and `output`.
+
+    Claude reports cached input separately. If the total exceeds the sum of input and output, the difference is
+    thinking. Gemini reports usage this way: https://ai.google.dev/gemini-api/docs/thinking (thoughts are billed but not
+    returned).
+    """
+    usage = read_usage(body.body)
+    if protocol == "anthropic" and "input" in usage:
+        usage["input"] += usage.get("read", 0) + usage.get("written", 0)
+    elif usage.get("input", 0) > 0 and "output" in usage:
+        usage["output"] += max(0, usage.get("total", 0) - usage["input"] - usage["output"])
+    return usage
+
+
+def _clamp_usage(reported: Mapping[str, int], request: Request, reply: Reply, max_tokens: int) -> tuple[Usage, str]:
+    """Return the usage to count, and a warning about what the provider reports; empty if it is plausible.
 
     A token has at least one byte, so input tokens are limited to the bytes of the request plus a margin. Output tokens
     are limited to a multiple of `max_tokens`, because not every provider counts thinking towards `max_tokens`. If a
-    value is missing, or is less than a tenth of our estimate, the estimate is used.
+    value is missing or above its limit, or is less than a tenth of our estimate, the estimate is used.
     """
     calls = [call.to_dict() for message in request.messages for call in message.calls]
     plain = json.dumps([[vars(tool) for tool in request.tools], request.schema, calls], default=str)
@@ -420,42 +396,36 @@ def _clamp_usage(reported: RequestUsage, request: Request, reply: Reply, max_tok
     reply_texts = [reply.text, *(json.dumps(call.arguments, default=str) for call in reply.calls)]
     highest = 2 * sum(len(text.encode("utf-8", "replace")) for text in request_texts) + OVERHEAD_TOKENS
     implausible: list[str] = []
-    most_output = MAX_RATIO * max_tokens + OVERHEAD_TOKENS
-    used = Usage(
-        _clamp_total("input", reported.input_tokens, request_texts, highest, implausible),
-        _clamp_total("output", reported.output_tokens, reply_texts, most_output, implausible),
-    )
-    read = _clamp_cache_tokens("cache_read", reported.cache_read_tokens, used.input, implausible)
-    write = _clamp_cache_tokens("cache_write", reported.cache_write_tokens, used.input - read, implausible)
-    return Usage(used.input, used.output, read, write), ", ".join(implausible)
 
-
-def _clamp_total(what: str, reported: Any, texts: list[str], highest: int, implausible: list[str]) -> int:
-    number = _as_integer(reported)
-    if number is not None and number > highest:
-        implausible.append(f"{what}: {_format_tokens(number)}")
-        return highest
-    # The estimate is expensive. It is needed only if the number is small in relation to the length of the text.
-    if number is not None and number > 0 and number * 2 * MAX_RATIO >= sum(map(len, texts)):
+    def clamp(name: str, texts: list[str], limit: int) -> int:
+        number = reported.get(name, 0)
+        # The estimate is expensive. It is needed only if the number is small in relation to the length of the text.
+        if 0 < number <= limit and number * 2 * MAX_RATIO >= sum(map(len, texts)):
+            return number
+        estimate = sum(map(estimate_tokens, texts))
+        if number > limit or number < estimate / MAX_RATIO:
+            implausible.append(f"{name}: {_format_tokens(reported.get(name))}")
+            return estimate
         return number
-    estimate = sum(map(estimate_tokens, texts))
-    if number is None or number < estimate / MAX_RATIO:
-        implausible.append(f"{what}: {_format_tokens(number)}")
-        return estimate
-    return number
 
+    def clamp_cache(name: str, whole: int) -> int:
+        number = reported.get(name, 0)
+        if not 0 <= number <= whole:
+            implausible.append(f"cache_{name}: {_format_tokens(number)}")
+        return max(0, min(number, whole))
 
-def _clamp_cache_tokens(what: str, reported: Any, whole: int, implausible: list[str]) -> int:
-    number = _as_integer(reported)
-    if number is None or not 0 <= number <= whole:
-        implausible.append(f"{what}: {_format_tokens(number)}")
-        return 0 if number is None else max(0, min(number, whole))
-    return number
+    used = clamp("input", request_texts, highest)
+    output = clamp("output", reply_texts, MAX_RATIO * max_tokens + OVERHEAD_TOKENS)
+    read = clamp_cache("read", used)
+    written = clamp_cache("written", used - read)
+    if not (reported.get("input") or reported.get("output")):
+        warning = "reports no valid usage; tokens and prices are estimated from the length of the texts"
+    elif implausible:
+        warning = f"reports an implausible usage ({', '.join(implausible)}); using an estimate instead"
+    else:
+        warning = ""
+    return Usage(used, output, read, written), warning
 
 
 def _format_tokens(number: int | None) -> str:
     return "nothing" if number is None else f"{max(-(10**18), min(number, 10**18)):.3g} tokens"
-
-
-def _as_integer(reported: Any) -> int | None:
-    return reported if isinstance(reported, int) and not isinstance(reported, bool) else None

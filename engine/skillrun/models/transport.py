@@ -12,7 +12,6 @@ import sys
 import warnings
 import zlib
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -22,7 +21,17 @@ import httpx2
 from skillrun.library.models_yaml import parse_address
 from skillrun.models.messages import ModelError
 from skillrun.models.redaction import strip_userinfo
+from skillrun.models.response_bodies import (
+    NoReply,
+    ReadBody,
+    assemble_claude_stream,
+    claude_events,
+    parse_events,
+    parse_json,
+    read_body,
+)
 from skillrun.types.records import count_values
+from skillrun.types.schemas import quote_value
 
 if TYPE_CHECKING:
     from skillrun.models.entries import ProviderConfig
@@ -48,11 +57,41 @@ _HEADERS = frozenset(
 class WireExchange:
     """One request and its response, as JSON. `adapt` returns the body to send instead of the SDK's body."""
 
+    protocol: str
     adapt: Callable[[dict[str, Any]], dict[str, Any]]
     sent: dict[str, Any] = field(default_factory=dict)
-    status: int = 0
-    body: Any = None
     headers: Mapping[str, str] = field(default_factory=dict)
+    response: ReadBody | None = None
+    """The response as its protocol prescribes it; None until there is one."""
+
+    async def read(self, response: httpx2.Response) -> None:
+        """Read a response, and give it the body and the status that its protocol prescribes.
+
+        Raises ResponseRejected if it contains neither a reply nor an error, and RemoteProtocolError if a stream ends
+        early.
+        """
+        await response.aread()
+        self.headers = response.headers
+        text = response.content.decode("utf-8-sig", "replace").strip()
+        events = text.startswith(("event:", "data:", ":"))
+        if response.status_code >= 400:
+            body = parse_json(text)
+            self.response = ReadBody(text if body is None else body, response.status_code)
+            return
+        body = assemble_claude_stream(parse_events(text)) if events else parse_json(text)
+        if events and body is None:
+            raise httpx2.RemoteProtocolError("the stream ended before the reply was complete")
+        try:
+            self.response = read_body(self.protocol, body)
+        except NoReply as error:
+            reason = str(error) if body is not None else f"is no JSON; it begins {quote_value(text[:60])}"
+            raise ResponseRejected(reason) from None
+        response.status_code = self.response.status
+        as_events = self.sent.get("stream") and self.response.status < 400
+        read = claude_events(self.response.body) if as_events else ()
+        whole = "".join(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in read)
+        response._content = (whole or json.dumps(self.response.body)).encode()  # noqa: SLF001 -- as read above
+        response.headers["Content-Type"] = "text/event-stream" if whole else "application/json"
 
 
 EXCHANGE: Final[ContextVar[WireExchange | None]] = ContextVar("exchange", default=None)
@@ -141,11 +180,8 @@ def build_http_client(
         is_event_stream = b"stream" in response.request.content and json.loads(response.request.content).get("stream")
         response.stream = _LimitedStream(stream, inflated=coding != "identity", is_event_stream=bool(is_event_stream))
         exchange = EXCHANGE.get()
-        if exchange is not None and response.status_code >= 400:
-            await response.aread()
-            exchange.status, exchange.headers = response.status_code, response.headers
-            with suppress(ValueError, RecursionError):
-                exchange.body = json.loads(response.content)
+        if exchange is not None:
+            await exchange.read(response)
 
     hooks = {"request": [set_headers], "response": [limit_response]}
     more: dict[str, Any] = {"transport": httpx2.AsyncHTTPTransport()} if is_local else {}

@@ -52,6 +52,7 @@ class ReplyBody(TypedDict):
     usage: Usage
     price: NonNegativeFloat | None
     stop: NotRequired[StopReason]
+    stop_detail: NotRequired[str]
     model: NotRequired[str]
     seconds: NotRequired[NonNegativeFloat]
 

@@ -264,11 +264,12 @@ ENDS = [
     (CLAUDE, anthropic.message(anthropic.text("a"), stop_reason="pause_turn"), "other"),
     (CLAUDE, anthropic.message(anthropic.text("a"), stop_reason="a_new_reason"), "other"),
     (LLAMA, openai.completion(), "end"),
-    pytest.param(LLAMA, openai.completion(finish_reason=None), "other", marks=pytest.mark.finding("FM8")),
+    pytest.param(LLAMA, openai.completion(finish_reason=None), "end", marks=pytest.mark.finding("FV4")),
     pytest.param(LLAMA, openai.completion("a", "tool_calls"), "other", marks=pytest.mark.finding("FM8")),
-    pytest.param(LLAMA, WITHOUT_REASON, "other", marks=pytest.mark.finding("FM8")),
+    pytest.param(LLAMA, openai.completion("", None), "other", marks=pytest.mark.finding("FM8")),
+    pytest.param(LLAMA, WITHOUT_REASON, "end", marks=pytest.mark.finding("FV4")),
     pytest.param(
-        CLAUDE, anthropic.message(anthropic.text("a"), stop_reason=None), "other", marks=pytest.mark.finding("FM8")
+        CLAUDE, anthropic.message(anthropic.text("a"), stop_reason=None), "end", marks=pytest.mark.finding("FV4")
     ),
     pytest.param(
         CLAUDE,
@@ -281,7 +282,8 @@ ENDS = [
     (LLAMA, openai.completion(None, "length", [openai.call("Read", '{"path": "a')]), "length"),
     (LLAMA, openai.completion("", "content_filter"), "refusal"),
     (LLAMA, openai.completion(None, "stop", refusal="I can't help with that."), "refusal"),
-    (LLAMA, openai.completion("a", "guardrail_intervened"), "other"),
+    (LLAMA, openai.completion("a", "guardrail_intervened"), "refusal"),
+    (LLAMA, openai.completion("a", "budget_exceeded"), "other"),
     (GPT, openai.response(openai.output_text("a")), "end"),
     (GPT, openai.response(openai.function_call("Read", {"path": "a"})), "tool"),
     (GPT, openai.response(openai.output_text("half"), status="incomplete", incomplete="max_output_tokens"), "length"),

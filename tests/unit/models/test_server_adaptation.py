@@ -140,7 +140,7 @@ def test_a_refused_schema_is_recognized_in_many_words(status: int, message: str)
 def test_what_a_server_supports_is_remembered_for_its_model(tmp_path: Path) -> None:
     profile = ServerProfile.read(catalogue().providers["openai"], "m", tmp_path)
     body = {"input": [], "text": {"format": {"type": "json_schema", "schema": SCHEMA}}}
-    assert profile.learn(body, 400, "text.format is not supported") == "`structured_output: tool`"
+    assert profile.learn(body, "text.format is not supported") == "`structured_output: tool`"
     again = ServerProfile.read(catalogue().providers["openai"], "m", tmp_path)
     assert (again.value("structured_output"), again.source("structured_output")) == ("tool", "learned")
     assert (
@@ -309,9 +309,20 @@ def test_a_refused_limit_field_is_replaced(value: str) -> None:
 def test_a_limit_that_is_too_high_is_lowered_to_what_the_server_names(model: str, message: str, limit: int) -> None:
     fields = ("max_tokens", "max_output_tokens")
     _, bodies, _ = send_to(
-        lambda body: next(body[name] for name in fields if name in body) > limit, message, model, max_tokens=16384
+        lambda body: next(body[name] for name in fields if name in body) > limit,
+        message,
+        f"{model.partition(':')[0]}:a-new-model",
+        max_tokens=16384,
+        changes={"max_output": None},
     )
     assert [next(body[name] for name in fields if name in body) for body in bodies][1:] == [limit]
+
+
+@pytest.mark.finding("FV6")
+def test_a_limit_that_the_author_sets_is_not_lowered() -> None:
+    message = "max_tokens is too large: 700. This model supports at most 512"
+    with pytest.raises(ModelError, match="at most 512"):
+        send_to(lambda body: body["max_tokens"] > 512, message, CHAT, max_tokens=700, changes={"max_output": 700})
 
 
 @pytest.mark.finding("FV6")

@@ -88,13 +88,11 @@ async def converse(
         record_request = member_request.record_request
         if reply.stop == "length" and (cut := salvage_truncated_reply(member_request, reply)) is not None:
             return replace(cut, reads=tuple(reads))
+        if _has_complete_value(member_request, reply):
+            reply = replace(reply, stop="end")
         has_document = record_request is not None and reply.stop == "length" and find_last_block(reply.text) is not None
         if reply.stop not in ("end", "tool") and not has_document:
-            why, next_step = _WHY[reply.stop], ""
-            if reply.stop == "length":
-                why, next_step = explain_truncation(member_request, request, reply)
-            elif reply.stop == "refusal":
-                why = f"{request.model}: {why}"
+            why, next_step = _explain_stop(member_request, request, reply)
             return answer(_STATUS[reply.stop], reason=why, next_step=next_step)
         if reply.calls and (request.tools or request.answer_now):
             is_last = request.answer_now
@@ -121,13 +119,32 @@ async def converse(
                 continue
             no_room = f"; the window of {request.model} has no room for another request"
         if not reply.text.strip():
-            return answer("empty", text="", reason=f"the reply is empty{no_room}")
+            detail = reply.stop_detail or "the reply is empty"
+            return answer("empty", text="", reason=f"{detail}{no_room}")
         if errors:
             reason = "; ".join(map(str, errors[:3]))
             reason = f"the reply does not match the schema: {reason}; it begins {quote_value(reply.text)}{no_room}"
             return answer("parse_error", reason=reason)
         return answer("success", data=value, dropped=dropped, messages=history)
     raise AssertionError("the loop has no end")
+
+
+def _has_complete_value(member_request: MemberRequest, reply: Reply) -> bool:
+    """Whether a reply that ended for an unknown reason is complete, because its value matches the step's schema."""
+    if reply.stop != "other" or member_request.shape is None or member_request.record_request is not None:
+        return False
+    value, errors, _ = parse_value(member_request, reply, repaired=False)
+    return value is not None and not errors
+
+
+def _explain_stop(member_request: MemberRequest, request: Request, reply: Reply) -> tuple[str, str]:
+    """Return why a reply is incomplete, and the next step of the user."""
+    if reply.stop == "length":
+        return explain_truncation(member_request, request, reply)
+    if reply.stop == "refusal":
+        return f"{request.model}: {_WHY[reply.stop]}", ""
+    detail = f": {quote_value(reply.stop_detail)}" if reply.stop_detail else ""
+    return _WHY[reply.stop] + detail, ""
 
 
 def _turn_request(member_request: MemberRequest, messages: list[Message], turn: int) -> Request:
