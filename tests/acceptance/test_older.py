@@ -113,3 +113,19 @@ def test_a_recorded_value_that_is_not_allowed_ends_the_resume(
         assert skillrun("resume", "rome", "--answers", "answers.yaml", "--from-start").code == 0
     else:
         assert skillrun("resume", "rome", "--answers", "answers.yaml").code == 0
+
+
+@pytest.mark.row("P17")
+@pytest.mark.finding("FR107")
+def test_a_migrated_run_uses_the_model_of_the_environment(
+    trip: Path, skillrun: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SKILLRUN_MODEL", "scripted:other")
+    folder = trip / "runs" / "old"
+    folder.mkdir(parents=True)
+    state = "schema_version: 1\nworkflow: trip\ncurrent_phase: look\ninputs: {place: Rome}\n"
+    (folder / "state.md").write_text(f"---\n{state}---\n")
+    done = skillrun("resume", "old", "--answers", "answers.yaml", "--no-adopt")
+    assert done.code == 0, done.err
+    assert "strong = scripted:other" in done.out
+    assert from_frontmatter(folder / "state.md")[0]["models"]["strong"] == "scripted:other"

@@ -151,16 +151,17 @@ def resume_run(run_name: str, values: Mapping[str, Any], workflow: str = "") -> 
 
     hint = f"hint: {ResumeCommand('--from-start').render(command_name, flags)} runs all phases again"
     out.notes([*pinned, *([*(f"warning: {line}" for line in ignored), hint] if ignored else [])])
+    state = effective_state(preview_session, run)
+    is_unpinned = not (state.models or state.override)  # such as a run of version 1
+    override = os.environ.get(MODEL_VARIABLE, "") if is_unpinned else state.override
     if script is None:
         _warn_about_script(run, ResumeCommand("--from-start" if values["from_start"] else ""), flags, out)
-        state = effective_state(preview_session, run)
-        models, granted = loaded.resolve_models(state.override, state.models), values["trust_project"]
+        models, granted = loaded.resolve_models(override, state.models), values["trust_project"]
         loaded = require_trust(loaded, models, out, unattended=answer_options.unattended, is_granted=granted)
 
     async def resume_session(session: Session) -> Outcome:
         given, share = preview_session.options.given_inputs, values["share"]
-        is_unpinned = script is not None and not (state.models or state.override)  # such as a run of version 1
-        model = "scripted:default" if is_unpinned else session.options.model
+        model = ("scripted:default" if script is not None else override) if is_unpinned else session.options.model
         chosen = {"budget": values["budget"], "share": share, "adopt": adopt, "given_inputs": given, "model": model}
         session.options = replace(session.options, **chosen)
         accepted = chain.from_iterable(lost_replies.values() if values["yes"] else ())

@@ -105,6 +105,25 @@ def test_an_unusable_config_is_rejected_line_by_line_before_any_call(
     ]
 
 
+@pytest.mark.row("P19")
+@pytest.mark.finding("FR109")
+def test_numbers_below_their_least_are_refused_before_any_call(plan: Plans) -> None:
+    config = {
+        "specify_gate": {"threshold": -8},
+        "strategy_signals": {"few_files": -1},
+        "suggestions": {"files_per_part": -2},
+    }
+    run = plan("standard", config=config)
+    assert run.done.code == 1
+    assert not run.folder.exists()
+    for message in (
+        "`threshold`, `degraded_threshold` and `low_score` of `specify_gate` are at least 0",
+        "`security_keywords`, `few_files` and `unclear_score` of `strategy_signals` are at least 0",
+        "`files_per_part` is at least 1",
+    ):
+        assert f"error[check]: {message}" in run.done.err
+
+
 @pytest.mark.slow
 @pytest.mark.row("P8")
 @pytest.mark.finding("FP10")

@@ -308,10 +308,12 @@ def test_duplicate_questions_are_asked_once_in_order_of_priority(refine: Refinem
 
 
 @pytest.mark.row("R7")
-@pytest.mark.finding("FR86")
+@pytest.mark.finding("FR86", "FR109")
 @pytest.mark.parametrize(
     ("config", "message"),
     [
+        ({"limits": {"unasked_rounds": -3}}, "`unasked_rounds` is -3"),
+        ({"token_budgets": {"compaction": {"rounds_before_compaction": -1}}}, "`unasked_rounds` is 3 and"),
         ({"panel": []}, "`panel` is empty"),
         ({"judges": []}, "`judges` is empty"),
         ({"modes": {"rapid": {"judges": []}}}, "`judges` is empty"),
