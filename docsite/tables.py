@@ -36,6 +36,8 @@ WORDS: Final[Mapping[KeyKind, str]] = {
     "checks": "a list of checks",
     "seats": "a list of names, or `members: 1..4`",
     "sentence": "plain text",
+    "label": "a text, or a list of texts",
+    "words": "names, as a list or with commas",
     "address": "an address",
     "variable": "the name of an environment variable",
     "rates": "a mapping",

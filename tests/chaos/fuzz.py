@@ -16,14 +16,8 @@ import atheris
 
 with atheris.instrument_imports(include=["skillrun.language", "skillrun.scoring"]):
     from skillrun.checker.inference import Inference
-    from skillrun.definitions.parse import (
-        parse_agent_skill,
-        parse_bank,
-        parse_phase,
-        parse_protocol,
-        parse_role,
-        parse_workflow,
-    )
+    from skillrun.definitions.parse import parse_bank, parse_phase, parse_protocol, parse_workflow
+    from skillrun.definitions.roles import parse_agent_skill, parse_role
     from skillrun.structured_output.values import parse_reply
     from skillrun.syntax.diagnostics import ParsingStopped, Problems
     from skillrun.syntax.document import parse_document

@@ -27,7 +27,7 @@ from skillrun.definitions.parse import check_kind
 from skillrun.definitions.verbs import LOOKUP
 from skillrun.library.library import Library
 from skillrun.library.lookups import UNKNOWN, Lookups, Settings
-from skillrun.library.roots import package_library
+from skillrun.library.roots import SKILL_FILE, library_name, package_library
 from skillrun.library.settings import check_engine_settings
 from skillrun.library.symbols import ScopeOwners, SymbolTable
 from skillrun.scoring.compaction import estimate_tokens
@@ -75,7 +75,8 @@ def uses_any(workflow: str, files: Collection[str]) -> bool:
 def shipped_uses() -> Mapping[str, AbstractSet[str]]:
     """Return the paths of the files that each shipped workflow uses, or would use if they existed.
 
-    The settings that all workflows use are left out (`models`, `sizes`, `skillrun`); every check reads them.
+    Every check reads the settings that all workflows use (`models`, `sizes`, `skillrun`, `subagents`), so they are left
+    out.
     """
     text = (package_library() / USES_FILE).read_text("utf-8")
     return {path: frozenset(used) for path, used in json.loads(text).items()}
@@ -151,12 +152,12 @@ class Checker:
     def check_skill(self, name: str) -> None:
         """Check a file below `skills/`, even if no workflow uses it."""
         area, _, local_name = name.partition("/")
-        kind = self.library.kind(name) if local_name else None
         if not local_name:
-            self.library.agent_skill(name)
-        elif kind is None and area in self.library.skills():
-            return  # part of an Agent Skill
-        elif kind == "phase":
+            self.lookups.check_agent_skill(name)
+        if not local_name or self.library.is_part_of_skill(name):
+            return
+        kind = self.library.kind(name)
+        if kind == "phase":
             phase = self.library.phase(name)
             if phase is not None and name not in self.used_names and not (self.has_errors or self.problems.has_errors):
                 span = Span(phase.document.source, 0)
@@ -270,8 +271,14 @@ class Checker:
 
 
 def check_sizes(library: Library, limits: Mapping[str, Any], problems: Problems) -> None:
-    """Report each loaded file whose estimated tokens exceed the `warn` or `error` limit of its folder."""
-    for (_, path), source in library.files.items():
+    """Report each loaded file whose estimated tokens exceed the `warn` or `error` limit of its folder.
+
+    A role or an Agent Skill that is not shipped can come from another tool, so it gets only a warning, unless the
+    project or the user has set the limit.
+    """
+    shipped = library.roots[-1].name
+    own = [layer for root, layer in library.layers("skillrun") if root != shipped]
+    for (root, path), source in library.files.items():
         folder = path.partition("/")[0]
         limit = limits.get(folder)
         limit_values = ((name, limit.get(name)) for name in SEVERITIES) if isinstance(limit, dict) else ()
@@ -285,4 +292,8 @@ def check_sizes(library: Library, limits: Mapping[str, Any], problems: Problems)
                 f"the file has about {tokens} tokens; the limit for a file in `{folder}/` is {known[crossed_limit]}"
             )
             hint = "split the file, or raise the limit in `token_lint`"
-            problems.report(Span(source, 0), "tokens", message, hint, SEVERITIES[crossed_limit])
+            is_foreign = folder == "roles" or library_name(path).endswith(SKILL_FILE)
+            is_set = any(layer.entry("token_lint", folder, crossed_limit) is not None for layer in own)
+            is_error = root == shipped or is_set or not is_foreign
+            severity = SEVERITIES[crossed_limit] if is_error else "warning"
+            problems.report(Span(source, 0), "tokens", message, hint, severity)

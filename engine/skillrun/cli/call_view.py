@@ -270,6 +270,8 @@ def conversation_lines(conversation: Conversation, dropped: str = "", *, full: b
     yield ""
     yield f"prompt: about {total:,} tokens, reply limit {request.max_tokens:,}"
     yield from (f"  {line}" for line in parts_table(parts))
+    if request.tools:
+        yield f"tools: {', '.join(tool.name for tool in request.tools)}"
     measured_tokens = conversation.first.reply.usage.input if conversation.first.reply is not None else 0
     if measured_tokens not in (0, total):  # 0 if the endpoint sends no usage
         yield f"  estimated from the text; the provider counted {measured_tokens:,}, as shown below"

@@ -7,20 +7,28 @@ from __future__ import annotations
 
 import re
 from dataclasses import asdict, dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final
 
 import click
 
-from skillrun.cli.formatting import format_columns
 from skillrun.cli.options import as_json, current_project
 from skillrun.cli.output import Output
-from skillrun.library.roots import search_path
-from skillrun.syntax.diagnostics import Problems
-from skillrun.syntax.reading import is_outside, open_file, read_source
+from skillrun.library.roots import SKILL_FILE, build_file_index, search_path
+from skillrun.syntax.diagnostics import Problems, escape_line
+from skillrun.syntax.reading import open_file, read_source
 from skillrun.syntax.source import MAX_PROSE, Scalar
 
-FOLDERS: Final = {"workflows": "workflows", "protocols": "skills/protocols", "roles": "roles"}
+FOLDERS: Final = {
+    "workflows": "workflows/*.md",
+    "protocols": "skills/protocols/*.md",
+    "roles": "roles/*.md",
+    "skills": f"skills/*/{SKILL_FILE}",
+}
+LINE_WIDTH: Final = 120
+MAX_NAME_WIDTH: Final = 40
+MIN_DESCRIPTION: Final = 40
 HEAD_BYTES: Final = 4_000  # bytes at the start of a file that usually contain its description
 # Matches a one-line description that is a plain string in YAML, so that most files need no YAML parser.
 _PLAIN: Final = re.compile(
@@ -31,31 +39,48 @@ UNREADABLE: Final = "(cannot be read; `skillrun validate` shows why)"
 
 @dataclass(frozen=True)
 class ListedFile:
+    """A file of the library, and the root that it comes from. `replaces` is the root whose file it replaces."""
+
     name: str
     description: str
     origin: str
+    replaces: str = ""
+
+    def describe(self, room: int) -> str:
+        """Return the description and the origin in one line of at most `room` characters."""
+        place = f" ({self.origin}{f', replaces that of the {self.replaces}' if self.replaces else ''})"
+        text = " ".join(self.description.replace("\\n", " ").split())
+        room = max(room - len(place), MIN_DESCRIPTION)
+        return (text if len(text) <= room else f"{text[: room - 1].rstrip()}…") + place
 
 
-@click.command(name="list", help="List the workflows, protocols and roles, and the folder that each comes from.")
+@click.command(
+    name="list", help="List the workflows, protocols, roles and Agent Skills, and the folder that each comes from."
+)
 @as_json
 def listing(out: Output) -> int:
-    folders = {title: list_files(current_project(), folder) for title, folder in FOLDERS.items()}
+    folders = {title: list_files(current_project(), title) for title in FOLDERS}
     for title, files in folders.items():
         out.line(f"{title}:")
-        out.text(format_columns((f"  {item.name}", f"{item.description} ({item.origin})") for item in files))
+        width = min(MAX_NAME_WIDTH, max((len(item.name) for item in files), default=0) + 2)
+        for item in files:
+            name = f"{item.name:{width - 1}} "
+            out.line(escape_line(f"  {name}{item.describe(LINE_WIDTH - len(name) - 2)}"))
     out.data({title: [asdict(item) for item in files] for title, files in folders.items()})
     return 0
 
 
-def list_files(project: Path, folder: str) -> list[ListedFile]:
-    """Return the markdown files in `folder` of all roots, sorted by name. If several roots have a file with the same
-    name, return only the first."""
-    by_name: dict[str, ListedFile] = {}
-    for root in search_path(project):
-        for path in (root.path / folder).glob("[!.]*.md") if not is_outside(root.path / folder, root.boundary) else ():
-            if path.stem not in by_name:
-                by_name[path.stem] = ListedFile(path.stem, _read_description(path, root.boundary), root.name)
-    return sorted(by_name.values(), key=lambda item: item.name)
+def list_files(project: Path, kind: str) -> list[ListedFile]:
+    """Return the files of a kind, such as "workflows", in all roots, sorted by name. If several roots have a file with
+    the same name, return only the first."""
+    listed = []
+    for path, places in build_file_index(search_path(project), (), Problems()).items():
+        if fnmatchcase(path, FOLDERS[kind]) and path.count("/") == FOLDERS[kind].count("/"):
+            root, file = places[0]
+            name = path.removesuffix(f"/{SKILL_FILE}").removesuffix(".md").rpartition("/")[2]
+            replaces = places[-1][0].name if len(places) > 1 else ""
+            listed.append(ListedFile(name, _read_description(file, root.boundary), root.name, replaces))
+    return sorted(listed, key=lambda item: item.name)
 
 
 def has_workflow(project: Path, name: str) -> bool:
@@ -74,12 +99,18 @@ def _read_description(path: Path, inside: Path | None) -> str:
 
 def _read_yaml_description(path: Path, inside: Path | None) -> str:
     """Return the description from frontmatter that needs the YAML parser."""
-    from skillrun.syntax.document import parse_frontmatter
+    from skillrun.definitions.reader import Reader
+    from skillrun.syntax.document import parse_foreign, parse_frontmatter
 
     problems = Problems()
     source = read_source(path, path.name, problems, MAX_PROSE, inside)
-    is_role = path.parent.name == "roles"
-    front = parse_frontmatter(source, problems, foreign=is_role)[0] if source is not None else None
+    if source is None:
+        return UNREADABLE
+    if "roles" in path.parts or path.name.upper() == SKILL_FILE.upper():
+        document = parse_foreign(source, problems)
+        node = document.frontmatter.get("description") if document is not None else None
+        return UNREADABLE if document is None else Reader(problems).read_label(node) if node is not None else ""
+    front = parse_frontmatter(source, problems)[0]
     node = front.get("description") if front is not None else None
     if problems.has_errors or (node is not None and not isinstance(node, Scalar)):
         return UNREADABLE

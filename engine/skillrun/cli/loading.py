@@ -15,7 +15,7 @@ import click
 from skillrun.cli.options import current_project, is_foreign, relative_to_cwd
 from skillrun.cli.output import Output
 from skillrun.cli.registry import RESERVED_NAMES
-from skillrun.library.roots import enclosing_project, search_path
+from skillrun.library.roots import SKILL_FILE, enclosing_project, search_path
 from skillrun.syntax.diagnostics import (
     Problem,
     Problems,
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from skillrun.models.scripted import Rule
     from skillrun.runtime.run import Responder, Session
 
+MAX_OVERRIDES: Final = 5  # paths in a hint
 NOTHING_RUN: Final = "Nothing was run and nothing was spent."
 
 
@@ -146,7 +147,7 @@ class LoadedWorkflow:
 
         if override and (wrong := Lookups(self.program.library).models.check_model(override)):
             raise UsageError(wrong.message, wrong.hint)
-        input_models = referenced_models(self.program.library, self.program.workflow, inputs)
+        input_models = referenced_models(self.program.library, self.program.workflow, inputs, override)
         required_names = {*self.catalogue.tiers, *input_models, *pinned}
         for name, resolved in self.resolve_models(override, pinned, input_models).items():
             provider = self.catalogue.providers.get(resolved.provider)
@@ -171,9 +172,8 @@ class LoadedWorkflow:
         `pinned` has the models that a resumed run already uses.
         """
         library = self.program.library
-        role_paths = [source.path for source in library.files.values() if source.path.parent.name == "roles"]
-        roles = [role for path in role_paths if (role := library.role(path.stem)) is not None]
-        names = dict.fromkeys([*self.catalogue.tiers, *(role.model for role in roles), *extra_names, *pinned])
+        models = (role.model_under(override) for role in library.loaded_roles())
+        names = dict.fromkeys([*self.catalogue.tiers, *models, *extra_names, *pinned])
         return {
             name: self.catalogue.resolve(pinned.get(name) or name, os.environ, "" if pinned.get(name) else override)
             for name in names
@@ -243,7 +243,24 @@ def other_project_hint(name: str) -> str:
 
 def problems_for_display(library: Library) -> list[Problem]:
     """Return the problems of a library with paths relative to the current folder."""
-    return prefix_problem_paths(library.problems, str(relative_to_cwd(current_project())))
+    return prefix_problem_paths(name_overrides(library), str(relative_to_cwd(current_project())))
+
+
+def name_overrides(library: Library) -> list[Problem]:
+    """Return the problems of a library. The hint of each error in a shipped file names the files that cause it, which
+    replace shipped files: those that the message mentions, or all."""
+    overrides, problems = library.overrides(), []
+    stems = {name: name.removesuffix(f"/{SKILL_FILE}").removesuffix(".md") for name in overrides}
+    for problem in library.problems:
+        hint = problem.hint
+        if overrides and problem.severity == "error" and problem.path.startswith(library.roots[-1].label):
+            mentioned = [name for name, stem in stems.items() if f"`{stem.rpartition('/')[2]}`" in problem.message]
+            paths = [path for name in mentioned or overrides if (path := overrides[name]) not in hint]
+            more = f" and {len(paths) - MAX_OVERRIDES} more" if len(paths) > MAX_OVERRIDES else ""
+            cause = f"your files replace shipped ones: {', '.join(paths[:MAX_OVERRIDES])}{more}" if paths else ""
+            hint = "; ".join(filter(None, (hint, cause)))
+        problems.append(problem if hint == problem.hint else replace(problem, hint=hint))
+    return problems
 
 
 def prefix_problem_paths(problems: Iterable[Problem], folder: str) -> list[Problem]:

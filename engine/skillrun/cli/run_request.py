@@ -92,7 +92,7 @@ def build_run_request(
     calls_models = request.script is None and not request.dry_run
     loaded.check_models(request.model, inputs, keys=calls_models)
     if calls_models:
-        input_models = referenced_models(program.library, program.workflow, inputs)
+        input_models = referenced_models(program.library, program.workflow, inputs, request.model)
         used, granted = loaded.resolve_models(request.model, extra_names=input_models), request.trust_project
         trusted = require_trust(loaded, used, out, unattended=answer_options.unattended, is_granted=granted)
         request = replace(request, loaded=trusted)

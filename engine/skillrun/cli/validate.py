@@ -15,7 +15,7 @@ import click
 from skillrun import registry
 from skillrun.checker.checker import check_library
 from skillrun.cli.formatting import count_noun
-from skillrun.cli.loading import open_library, prefix_problem_paths, untrusted_settings
+from skillrun.cli.loading import name_overrides, open_library, prefix_problem_paths, untrusted_settings
 from skillrun.cli.options import as_json, current_project
 from skillrun.cli.output import Output
 from skillrun.cli.registry import RESERVED_NAMES
@@ -25,12 +25,14 @@ from skillrun.syntax.codes import CODES
 from skillrun.syntax.diagnostics import Problem, UsageError, escape_line, render_problem
 from skillrun.version import __version__
 
+MAX_OF_KIND: Final = 10
+FIRST_OF_KIND: Final = 3
 Format = Literal["text", "json", "sarif", "github"]
 FORMATS: Final[tuple[Format, ...]] = ("text", "json", "sarif", "github")
 SCHEMA: Final = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/os/schemas/sarif-schema-2.1.0.json"
 SOURCE_ROOT: Final = "%SRCROOT%"  # SARIF's conventional name for the current folder
 RULE_HELP: Final = "`skillrun validate` shows the line and the allowed values; docs/language.md describes the language."
-FILES: Final = "workflows/*.md, skills/*/*.md, roles/*.md, config/*.yaml and tests/*/*.md"
+FILES: Final = "workflows/*.md, skills/**/*.md, roles/**/*.md, config/*.yaml and tests/*/*.md"
 
 
 @click.command(
@@ -52,8 +54,15 @@ FILES: Final = "workflows/*.md, skills/*/*.md, roles/*.md, config/*.yaml and tes
     is_flag=True,
     help="Check the shipped files too. Otherwise only those are checked that use a file which the project replaces.",
 )
+@click.option(
+    "--all",
+    "shows_all",
+    is_flag=True,
+    help=f"Show every problem. Otherwise, of more than {MAX_OF_KIND} problems of a kind, only "
+    f"{FIRST_OF_KIND} are shown, unless PATH is a file.",
+)
 @as_json
-def validate(path: Path | None, strict: bool, shape: Format | None, shipped: bool, out: Output) -> int:
+def validate(path: Path | None, strict: bool, shape: Format | None, shipped: bool, shows_all: bool, out: Output) -> int:
     if out.json and shape not in (None, "json"):
         raise UsageError(f"`--json` and `--format {shape}` cannot be combined", "leave one of them out")
     shape = "json" if out.json else shape or "text"
@@ -81,23 +90,30 @@ def validate(path: Path | None, strict: bool, shape: Format | None, shipped: boo
         message = f"this setting is not trusted: {describe_setting(wish)}"
         hint = "`skillrun trust` shows all settings that need your trust, and trusts them"
         library.problems.report(wish.span, "untrusted", message, hint, "warning")
-    all_problems = [*library.problems, *(problem for _, problems in checks for problem in problems)]
+    all_problems = [*name_overrides(library), *(problem for _, problems in checks for problem in problems)]
     problems = [problem for problem in all_problems if part == "." or _is_below(problem.path, part)]
     errors = sum(problem.severity == "error" for problem in problems)
     warnings, files = len(problems) - errors, len(library.files) + len(checked) if part == "." else len(checked_files)
     folder = _displayed_project_path(project, path)
     displayed_problems = prefix_problem_paths(problems, folder)
-    for problem in displayed_problems:
-        if shape == "github":
+    if shape == "github":
+        for problem in displayed_problems:
             out.command(_github_command(problem, library.roots))
-        else:
+    else:
+        shown, more = _summarize(displayed_problems, is_complete=shows_all or place.is_file())
+        for problem in shown:
             out.text(f"{render_problem(problem)}\n")
+        out.lines(more)
     others = files - len(checked_files) if checked_files else 0
     where = count_noun(files - others, "file") + (f" and {count_noun(others, 'file')} of the library" if others else "")
     out.line(f"{count_noun(errors, 'error')}, {count_noun(warnings, 'warning')} in {where}")
     note = "" if checked_files else f"{folder} has no project files ({FILES}); only the library was checked"
     if hidden := len(all_problems) - len(problems):
         note = f"{count_noun(hidden, 'problem')} in other files; `skillrun validate {quote(folder)}` shows all"
+    overrides = sorted(path for path in library.overrides().values() if part == "." or _is_below(path, part))
+    if overrides and not is_shipped_library:
+        replaced = f"your files replace shipped ones: {', '.join(overrides)}"
+        note = f"{replaced}\nnote: {note}" if note else replaced
     if note and shape == "github":
         out.command(f"::notice title=skillrun::{_command_message(note, '')}")
     elif note:
@@ -106,8 +122,25 @@ def validate(path: Path | None, strict: bool, shape: Format | None, shipped: boo
         out.data(_sarif_log(displayed_problems, library.roots))
     else:
         records = [asdict(problem) for problem in displayed_problems]
-        out.data({"problems": records, "errors": errors, "warnings": warnings, "files": files})
+        out.data({"problems": records, "errors": errors, "warnings": warnings, "files": files, "overrides": overrides})
     return 1 if errors or (strict and warnings) else 0
+
+
+def _summarize(problems: Sequence[Problem], *, is_complete: bool) -> tuple[list[Problem], list[str]]:
+    """Return the problems to show, and a line for each kind of which some are left out."""
+    by_kind: dict[tuple[str, str], list[Problem]] = {}
+    for problem in problems:
+        by_kind.setdefault((problem.severity, problem.code), []).append(problem)
+    hidden = {
+        kind: found[FIRST_OF_KIND:] for kind, found in by_kind.items() if len(found) > MAX_OF_KIND and not is_complete
+    }
+    lines = [
+        f"… and {len(rest):,} more: {severity}[{code}] in {count_noun(len({each.path for each in rest}), 'file')}"
+        for (severity, code), rest in hidden.items()
+    ]
+    left_out = {id(problem) for rest in hidden.values() for problem in rest}
+    hint = ["`--all` shows every problem, and a file as PATH all of that file", ""] if lines else []
+    return [problem for problem in problems if id(problem) not in left_out], [*lines, *hint]
 
 
 def _is_below(path: str, part: str) -> bool:

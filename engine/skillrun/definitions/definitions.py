@@ -233,20 +233,41 @@ class TextFile(Skill):
 
 @dataclass(frozen=True, kw_only=True)
 class AgentSkill(File):
-    """An Agent Skill: knowledge that prompts include without rendering."""
+    """An Agent Skill: knowledge that prompts include without rendering.
 
-    name: str = key("sentence", "the skill's name")
+    `tools` maps names to positions, and `ignored_keys` the keys of other tools that have no effect. `report` tells in
+    one line what of the file is not used; empty if all of it is used. `slips` has the position, code, message and hint
+    of each name that is probably misspelt.
+    """
+
+    name: str = key("label", "the skill's name")
+    description: str = key("label", "the purpose, in one line", "")
     body: str
+    tools: Mapping[str, Span] = field(default_factory=dict)
+    ignored_keys: Mapping[str, Span] = field(default_factory=dict)
+    report: str = ""
+    slips: tuple[tuple[Span, str, str, str], ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Role(AgentSkill):
-    """A role. `tools` and `skills` map names to positions, and `variants` maps names to lenses."""
+    """A role. `tools` and `skills` map names to positions, and `variants` maps names to lenses.
 
-    model: str = key("sentence", "a tier, an alias or the name of a model", "strong")
-    tools: Mapping[str, Span] = key("names", "the tools that the role can use", dict)
-    skills: Mapping[str, Span] = key("names", "the skills of the role", dict)
+    `models` has the names that the file lists, in the order of preference.
+    """
+
+    model: str = key("words", "a tier, an alias or the name of a model", "strong")
+    tools: Mapping[str, Span] = key("anything", "the tools that the role can use; all, if it is missing", dict)
+    skills: Mapping[str, Span] = key("words", "the skills of the role", dict)
     variants: Mapping[str, str] = key("sentences", "the variants, each with its lens", dict)
+    models: tuple[str, ...] = ()
+    denied_tools: Mapping[str, Span] = field(default_factory=dict)
+    is_exact_model: bool = False
+
+    def model_under(self, override: str) -> str:
+        """Return the model's name. An `override` takes the place of tiers and aliases, so with one, the name of an
+        exact model becomes a tier."""
+        return "strong" if override and self.is_exact_model else self.model
 
 
 @dataclass(frozen=True, kw_only=True)

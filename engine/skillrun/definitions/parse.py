@@ -12,11 +12,9 @@ from typing import Any, Final
 from skillrun.definitions.definitions import (
     KINDS,
     SKILL_KINDS,
-    AgentSkill,
     Phase,
     Prompt,
     Protocol,
-    Role,
     Step,
     TextFile,
     Workflow,
@@ -31,8 +29,6 @@ from skillrun.templates.expressions import Template, compile_string
 ACCEPTANCE: Final = "acceptance criteria"
 PREAMBLE: Final = "preamble"
 _PREAMBLE_HINT: Final = "a workflow has only the section `Preamble`; write a heading inside it as `\\##`"
-_PERSONA_KEYS: Final = ("prompt", "system", "instructions")
-"""Keys with which other tools name the text of a role."""
 Bank = dict[str, list[dict[str, Any]]]
 """The questions of a question bank, by group."""
 
@@ -72,44 +68,13 @@ def parse_protocol(document: Document, name: str, problems: Problems) -> Protoco
     return Protocol(**_read_procedure(document, name, "protocol", problems))
 
 
-def parse_role(document: Document, name: str, problems: Problems) -> Role:
-    """Parse a role, which is named after its file. Keys of other tools' subagent files are ignored."""
-    fields = _read(document, "role", problems)
-    written = fields.get("name") or name
-    if written != name:
-        message = f"the name `{written}` has no effect: members refer to a role by its file name, `{name}`"
-        problems.report(document.frontmatter.entries["name"].value.span, "name", message, severity="warning")
-    persona = [key for key in _PERSONA_KEYS if key in document.frontmatter.entries]
-    for key in persona:
-        message, hint = f"`{key}` is not read: a role's text is below the frontmatter", "move the text there"
-        span = document.frontmatter.key_span(key) or document.frontmatter.span
-        problems.report(span, "unknown-key", message, hint, "warning")
-    if not persona:
-        _warn_about_empty_body(document, "role", problems)
-    given = {key: value for key, value in fields.items() if value}
-    return Role(document=document, body=document.body.value.strip(), **{**given, "name": name})
-
-
-def _warn_about_empty_body(document: Document, kind: str, problems: Problems) -> None:
-    if not document.body.value.strip():
-        message = f"the {kind} has no text, so it adds nothing to prompts"
-        problems.report(
-            document.frontmatter.span, "empty-section", message, "write it below the frontmatter", "warning"
-        )
-
-
-def parse_agent_skill(document: Document, name: str, problems: Problems) -> AgentSkill:
-    fields = _read(document, "skill", problems)
-    _warn_about_empty_body(document, "skill", problems)
-    return AgentSkill(document=document, body=document.body.value.strip(), **{**fields, "name": name})
-
-
 def parse_text(document: Document, name: str, problems: Problems) -> TextFile | None:
     """Parse a reference or template, depending on its `kind`."""
     kind = str(to_plain(document.frontmatter.entries["kind"].value))
     fields = _read(document, kind, problems)
-    if kind == "reference":
-        _warn_about_empty_body(document, kind, problems)
+    if kind == "reference" and not document.body.value.strip():
+        message, hint = "the reference has no text, so it adds nothing to prompts", "write it below the frontmatter"
+        problems.report(document.frontmatter.span, "empty-section", message, hint, "warning")
     template = compile_string(document.body, problems)
     if (output := fields.get("output")) is not None and output.name:
         message = "a template cannot use the shape of another template"
@@ -135,8 +100,7 @@ def check_kind(document: Document, kind: str, problems: Problems) -> bool:
 
 
 def _read(document: Document, kind: str, problems: Problems) -> dict[str, Any]:
-    """Read the frontmatter. Roles and Agent Skills can have keys of other tools."""
-    fields = Reader(problems).read(document.frontmatter, KINDS[kind], foreign=kind in ("role", "skill"))
+    fields = Reader(problems).read(document.frontmatter, KINDS[kind])
     return {key: value.entries if key == "outputs" else value for key, value in fields.items()}
 
 

@@ -33,7 +33,6 @@ from skillrun.syntax.diagnostics import (
     Suggestion,
     allowed_hint,
     did_you_mean,
-    near_miss,
     suggest,
 )
 from skillrun.syntax.source import Mapping, Node, Scalar, Sequence, Span, Text, to_plain
@@ -71,32 +70,24 @@ class Reader:
         self.loop_depth = 0
         self.report = problems.report
 
-    def read(self, node: Node, keys: Keys, *, foreign: bool = False) -> dict[str, Any]:
-        """Read the values of the known keys of a mapping.
+    def read(self, node: Node, keys: Keys) -> dict[str, Any]:
+        """Read the values of the keys of a mapping.
 
-        A misspelled key is reported, and its value is read as the value of the intended key, to avoid further errors. A
-        `foreign` mapping can have keys of other tools: an unknown key is reported only if it resembles a missing key.
+        A misspelled key is reported, and its value is read as the value of the intended key, to avoid further errors.
         """
         if not isinstance(node, Mapping):
             self.report_wrong_type(node, f"a mapping with the keys {', '.join(keys)}")
             return {}
-        if foreign and not node.entries:
-            hint = "put the frontmatter at the top, between two `---` lines"
-            self.report(node.span, "frontmatter", "the file has no frontmatter", hint)
         values = {}
         misspelt: dict[str, Node] = {}
-        absent_keys = [name for name in keys if name not in node.entries] if foreign else []
         for name, entry in node.entries.items():
             if name in keys:
                 values[name] = self.read_key_value(name, keys[name], entry.value)
-            elif not foreign:
-                hint = suggest(name, keys)
-                self.report(entry.key.span, "unknown-key", f"unknown key `{name}`", hint)
-                if isinstance(hint, Suggestion) and hint.meant not in node.entries:
-                    misspelt[hint.meant] = entry.value
-            elif close := near_miss(name, absent_keys):
-                hint = Suggestion.of(name, close)
-                self.report(entry.key.span, "unknown-key", f"unknown key `{name}`", hint, "warning")
+                continue
+            hint = suggest(name, keys)
+            self.report(entry.key.span, "unknown-key", f"unknown key `{name}`", hint)
+            if isinstance(hint, Suggestion) and hint.meant not in node.entries:
+                misspelt[hint.meant] = entry.value
         for name, value in misspelt.items():
             trial = Reader(Problems.without_limit(), literal=self.literal)
             trial.remaining_parts, trial.loop_depth = self.remaining_parts, self.loop_depth
@@ -135,14 +126,35 @@ class Reader:
         return id_
 
     def read_names(self, node: Node) -> dict[str, Span]:
-        """Return names with their positions.
-
-        They are read from a list or, as in subagent files, from text with commas: `tools: Read, Grep`.
-        """
+        """Return names with their positions, from a list or from text with commas."""
         if isinstance(node, Sequence):
             return {name: item.span for item in node.items if (name := self.read_sentence(item))}
         parts = (part.strip() for part in self.read_sentence(node).split(","))
         return {part: node.span for part in parts if part}
+
+    def read_words(self, node: Node, *, blanks: bool = False) -> dict[str, Span]:
+        """Return words with their positions, in whichever form a tool writes them.
+
+        That is a list, the keys of a mapping, or text with commas or, if `blanks`, with blanks. Commas and blanks in
+        parentheses belong to a word.
+        """
+        if isinstance(node, Mapping):
+            return {name: entry.key.span for name, entry in node.entries.items()}
+        if isinstance(node, Sequence):
+            found: dict[str, Span] = {}
+            for item in node.items:
+                name = item.get("name") if isinstance(item, Mapping) else item  # `- name: Read`
+                found |= self.read_words(name if isinstance(name, Scalar) else item)
+            return found
+        text = self.read_sentence(node)
+        words = _split_words(text, r"[,;\n]")
+        return dict.fromkeys(_split_words(text, r"\s") if blanks and len(words) == 1 else words, node.span)
+
+    def read_label(self, node: Node) -> str:
+        """Return a text, or the texts of a list. Other values, such as the placeholder `{{ name }}`, are no text."""
+        items = node.items if isinstance(node, Sequence) else (node,)
+        texts = [item.as_written for item in items if isinstance(item, Scalar) and item.value is not None]
+        return ", ".join(texts)
 
     def read_sentence(self, node: Node) -> str:
         if isinstance(node, Scalar):
@@ -423,6 +435,8 @@ _READ: Final[dict[str, Callable[[Reader, Node], Any]]] = {
     "name": Reader.read_name,
     "names": Reader.read_names,
     "sentence": Reader.read_sentence,
+    "label": Reader.read_label,
+    "words": Reader.read_words,
     "sentences": Reader.read_sentences,
     "shape": Reader.read_shape,
     "record": Reader.read_record_parts,
@@ -436,6 +450,14 @@ _READ: Final[dict[str, Callable[[Reader, Node], Any]]] = {
     "checks": Reader.read_checks,
     "seats": Reader.read_seats,
 }
+
+
+def _split_words(text: str, separator: str) -> list[str]:
+    """Split a text at separators outside of parentheses, and remove brackets, quotes and list marks around words."""
+    text = text.strip()
+    text = text[1:-1] if text[:1] == "[" and text[-1:] == "]" else text
+    parts = re.findall(rf"(?:\([^()]*\)|(?!{separator}).)+", text, re.DOTALL)
+    return [word for part in parts if (word := part.strip().removeprefix("- ").strip().strip("'\"`").strip())]
 
 
 def _inherit_id(step: Step, id: str | None) -> Step:  # noqa: A002

@@ -42,6 +42,8 @@ KeyKind = Literal[
     "checks",
     "seats",
     "sentence",  # text, never rendered
+    "label",  # text or a list of texts, never rendered
+    "words",  # names in any form that other tools use
     "address",  # the base URL of a provider
     "variable",  # the name of an environment variable
     "rates",  # prices of tokens

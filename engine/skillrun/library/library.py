@@ -28,25 +28,27 @@ from skillrun.definitions.definitions import (
 from skillrun.definitions.parse import (
     Bank,
     check_kind,
-    parse_agent_skill,
     parse_bank,
     parse_phase,
     parse_protocol,
-    parse_role,
     parse_text,
     parse_workflow,
 )
+from skillrun.definitions.roles import parse_agent_skill, parse_role
 from skillrun.library.configuration import RENAMES_KEY, apply_renames, merge_by_mode, read_renamed_keys, without_key
-from skillrun.library.model_names import check_names
+from skillrun.library.model_names import ModelNames, check_names
 from skillrun.library.models_yaml import Layers, merge_models, sanitize_layers
-from skillrun.library.roots import FileIndex, Root, build_file_index
+from skillrun.library.roots import SKILL_FILE, FileIndex, Root, build_file_index
+from skillrun.library.subagents import ImportTable
 from skillrun.syntax import source as nodes
 from skillrun.syntax.diagnostics import ParsingStopped, Problem, Problems
 from skillrun.syntax.document import parse_config, parse_document, parse_foreign
+from skillrun.syntax.foreign import split_foreign
 from skillrun.syntax.reading import decode_source, read_source
 from skillrun.syntax.source import MAX_BYTES, MAX_PROSE, Document, Source, to_plain
 from skillrun.syntax.yaml import report_rewritten_numbers
 from skillrun.types.picoschema import ShapeSpec
+from skillrun.types.slugs import make_slug
 
 T = TypeVar("T")
 NUMERIC_CONFIGS: Final = ("skillrun", "sizes")  # config of skillrun, where a number such as `0.50` is never text
@@ -105,6 +107,10 @@ class Library:
         self.loaded_files: dict[Path, LoadedFile] = {}
         self._configs: dict[str, Config | None] = {}
         self._definitions: dict[tuple[str, str], Any] = {}  # parsed files by kind and path
+        self._roles: dict[str, Role] = {}
+        self._agent_skills: dict[str, AgentSkill] = {}
+        self._import_table: ImportTable | None = None
+        self._written_names: dict[str, dict[str, str]] = {}  # names of files by their `name:`, by folder
         self._reported: set[tuple[Path, str]] = set()  # files and purposes whose problems are collected
         self._looked_up: dict[str, tuple[Path, ...]] = {}  # locations by path below a root; empty if missing
         self._listed: dict[str, list[str]] = {}  # names by listed folder
@@ -164,13 +170,25 @@ class Library:
 
     def project_files(self, part: str) -> list[str]:
         """Return the project's library files in the folder `part` or at the path `part`; `.` returns all files."""
-        names = [name for name, places in self._places.items() if any(root is self.roots[0] for root, _ in places)]
+        project = self.roots[0]
+        places = (place for places in self._places.values() for place in places)
+        names = [path.relative_to(project.path).as_posix() for root, path in places if root is project]
         return names if part == "." else [name for name in names if name == part or name.startswith(f"{part}/")]
 
     def own_files(self) -> set[str]:
         """Return the paths of the library files in the project and in the user's folder."""
         shipped = self.roots[-1]
         return {path for path, places in self._places.items() if any(root is not shipped for root, _ in places)}
+
+    def overrides(self) -> dict[str, str]:
+        """Return the path of each file of the user or the project that replaces a shipped file, keyed by its name in
+        the library. Config files are merged, so they replace nothing."""
+        shipped = self.roots[-1]
+        return {
+            name: places[0][0].label + places[0][1].relative_to(places[0][0].path).as_posix()
+            for name, places in self._places.items()
+            if len(places) > 1 and places[-1][0] is shipped and not name.startswith("config/")
+        }
 
     def looked_up_files(self) -> set[str]:
         """Return the paths that were looked up below the roots, also those that no root has."""
@@ -202,7 +220,12 @@ class Library:
         return self._load_definition(f"workflows/{name}.md", name, "workflow", parse_workflow)
 
     def role(self, name: str) -> Role | None:
-        return self._load_definition(f"roles/{name}.md", name, "role", parse_role)
+        """Return a role, with the tools and the model that its names mean here."""
+        name = self.file_name("roles", name)
+        role = self._load_definition(f"roles/{name}.md", name, "role", parse_role)
+        if role is not None and name not in self._roles:
+            self._roles[name] = self.import_table.resolve_role(role)
+        return self._roles[name] if role is not None else None
 
     def phase(self, name: str) -> Phase | None:
         return self._load_definition(f"skills/{name}.md", name, "phase", parse_phase)
@@ -223,7 +246,43 @@ class Library:
         return self._load_definition(f"skills/{name}.md", name, "questions", parse_bank)
 
     def agent_skill(self, name: str) -> AgentSkill | None:
-        return self._load_definition(f"skills/{name}/SKILL.md", name, "skill", parse_agent_skill)
+        name = self.file_name("skills", name)
+        skill = self._load_definition(f"skills/{name}/{SKILL_FILE}", name, "skill", parse_agent_skill)
+        if skill is not None and name not in self._agent_skills:
+            self._agent_skills[name] = self.import_table.resolve_skill(skill)
+        return self._agent_skills[name] if skill is not None else None
+
+    def file_name(self, folder: str, name: str) -> str:
+        """Return the name of the file of a role or an Agent Skill. If no file has the name, it is that of the file
+        whose `name:` means the same."""
+        form = "roles/{}.md" if folder == "roles" else "skills/{}/SKILL.md"
+        if self.locate(form.format(name)) is not None:
+            return name
+        if folder not in self._written_names:
+            names = self._written_names[folder] = {}
+            for other in self.names(folder):
+                place = self.locate(form.format(other))
+                scratch = Problems.without_limit()
+                source = read_source(place[1], "", scratch, MAX_PROSE, place[0].boundary) if place is not None else None
+                front = split_foreign(source, scratch) if source is not None else None
+                node = front.mapping.get("name") if front is not None else None
+                if isinstance(node, nodes.Scalar) and node.value is not None:
+                    slug = make_slug(node.as_written)
+                    names[slug] = other if slug not in names else ""  # ambiguous
+        return self._written_names[folder].get(make_slug(name)) or name
+
+    def loaded_roles(self) -> list[Role]:
+        """Return the roles that were loaded so far."""
+        return list(self._roles.values())
+
+    @property
+    def import_table(self) -> ImportTable:
+        """The table that resolves the names of other tools."""
+        if self._import_table is None:
+            models, table = self.config("models"), self.config("subagents")
+            names = ModelNames.of(models.data if models is not None else {})
+            self._import_table = ImportTable.of(table.data if table is not None else {}, names)
+        return self._import_table
 
     def config(self, name: str) -> Config | None:
         """Return `config/<name>.yaml`, merged from all roots; None if no root has it."""
@@ -268,6 +327,11 @@ class Library:
         node = document.frontmatter.get("kind") if document is not None else None
         return str(to_plain(node)) if node is not None else None
 
+    def is_part_of_skill(self, name: str) -> bool:
+        """Whether the file `area/name` is in the folder of an Agent Skill, so that it is text for models."""
+        place, skill = self.locate(f"skills/{name}.md"), self.locate(f"skills/{name.partition('/')[0]}/{SKILL_FILE}")
+        return place is not None and skill is not None and place[1].parent == skill[1].parent
+
     # loading
 
     def _load_definition(
@@ -289,7 +353,7 @@ class Library:
 
     def _document(self, relative: str) -> Document | None:
         place = self.locate(relative)
-        foreign = relative.startswith("roles/") or relative.endswith("/SKILL.md")
+        foreign = relative.startswith("roles/") or relative.endswith(f"/{SKILL_FILE}")
         return self._parse_once(*place, "document", parse_foreign if foreign else parse_document) if place else None
 
     def _parse_once(

@@ -8,15 +8,14 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
 
-from skillrun import registry
-from skillrun.definitions.definitions import SKILL_KINDS, RecordPart, Role, TextFile, Workflow
+from skillrun.definitions.definitions import SKILL_KINDS, AgentSkill, RecordPart, Role, TextFile, Workflow
 from skillrun.definitions.parse import Bank
 from skillrun.library.configuration import check_switches, mode_dependent_keys
 from skillrun.library.library import Library
 from skillrun.library.model_names import InvalidName, ModelNames
 from skillrun.library.symbols import Symbol, SymbolTable
 from skillrun.syntax import source
-from skillrun.syntax.diagnostics import did_you_mean, suggest
+from skillrun.syntax.diagnostics import Problem, did_you_mean, suggest
 from skillrun.syntax.source import Span
 from skillrun.templates.expressions import Value
 from skillrun.types.fields import Field, MemberError, parse_member
@@ -141,9 +140,25 @@ class Lookups:
     # skills
 
     def agent_skill(self, name: str, span: Span) -> None:
-        self.add_reference(span, "skill", f"skills/{name}/SKILL.md", name)
-        if self.library.agent_skill(name) is None and self.library.locate(f"skills/{name}/SKILL.md") is None:
+        """Check an Agent Skill that a file names."""
+        file = self.library.file_name("skills", name)
+        self.add_reference(span, "skill", f"skills/{file}/SKILL.md", file)
+        if self.library.locate(f"skills/{file}/SKILL.md") is not None:
+            self.check_agent_skill(name)
+        else:
             self.report_unknown(span, "skill", name, (skill for skill in self.library.skills() if "/" not in skill))
+
+    def check_agent_skill(self, name: str) -> None:
+        if (skill := self.library.agent_skill(name)) is not None:
+            self._report_use(skill)
+
+    def _report_use(self, file: AgentSkill) -> None:
+        """Report in one line what of a role or an Agent Skill is not used, and each name that is misspelt."""
+        if file.report:
+            place = Span(file.document.source, 0)
+            self.problems.add(Problem(place.path, 1, 1, "subagent", file.report, severity="warning"))
+        for span, code, message, hint in file.slips:
+            self.problems.report(span, code, message, hint, "warning")
 
     def text(self, name: str, span: Span, kind: str) -> TextFile | None:
         """Return a reference or template; report a name that is unknown or of another kind."""
@@ -199,14 +214,10 @@ class Lookups:
                 return None
             for skill, span in role.skills.items():
                 self.agent_skill(skill, span)
-            for tool, span in role.tools.items():
-                if not registry.is_registered("tools", tool):
-                    message = f"there is no tool `{tool}`; the role does not get it"
-                    hint = suggest(tool, registry.names("tools"))
-                    self.problems.report(span, "unknown-tool", message, hint, "warning")
+            self._report_use(role)
             node = role.document.frontmatter.get("model")
             if node is not None:
-                self.check_model(role.model, node.span)
+                self._add_model_reference(role.model, node.span)
         return self._roles[name]
 
     def check_model(self, name: str, span: Span) -> None:
@@ -224,7 +235,8 @@ class Lookups:
 
     @cached_property
     def models(self) -> ModelNames:
-        return ModelNames.of(self.config("models").data or {})
+        self.config("models")
+        return self.library.import_table.names
 
     def value_spans(self, value: Value, written: Any, settings: Settings) -> list[Span]:
         """Return the positions at which `written`, a result of `value`, occurs in `value` or in the config.
@@ -251,7 +263,7 @@ class Lookups:
             member = parse_member(written)
         except MemberError:
             return
-        home, text = f"roles/{member.role}.md", span.source.text
+        home, text = f"roles/{self.library.file_name('roles', member.role)}.md", span.source.text
         self.add_reference(span, "role", home, member.role)
         after = span.offset + (text[span.offset : span.offset + 1] in ("'", '"')) + len(member.role) + 1
         if member.variant:
@@ -276,12 +288,14 @@ class Lookups:
             hint = "write `role`, `role:variant`, `role@model` or `role:variant@model`"
             yield InvalidName("member", str(error), hint)
             return
-        role = self.role(member.role)
-        if role is None and self.library.locate(f"roles/{member.role}.md") is None:
+        role, path = self.role(member.role), f"roles/{self.library.file_name('roles', member.role)}.md"
+        if role is None and self.library.locate(path) is None:
             hint = suggest(member.role, self.library.names("roles"), f"create `roles/{member.role}.md`")
             yield InvalidName("unknown-role", f"there is no role `{member.role}`", hint)
         elif role is not None and member.variant and member.variant not in role.variants:
             hint = suggest(member.variant, role.variants) or "the role has no variants"
+            if own := self.library.overrides().get(path):
+                hint = f"{hint} ({own} replaces the shipped role)"
             yield InvalidName("unknown-variant", f"the role `{member.role}` has no variant `{member.variant}`", hint)
         if member.model and (wrong := self.models.check_model(member.model)):
             yield wrong
@@ -309,27 +323,28 @@ def check_input_names(library: Library, workflow: Workflow, inputs: Mapping[str,
                     errors.append(
                         f"`{declared.name}` contains `{written}` twice; add a variant or a model to distinguish members"
                     )
-    if not errors and any(problem.severity == "error" for problem in library.problems):
-        errors.append("a role that an input names is invalid; run `skillrun validate` for details")
     return errors
 
 
-def referenced_models(library: Library, workflow: Workflow, inputs: Mapping[str, Any]) -> list[str]:
-    """Return the model names that a workflow's inputs use: directly, or through members and their roles."""
+def referenced_models(library: Library, workflow: Workflow, inputs: Mapping[str, Any], override: str = "") -> list[str]:
+    """Return the model names that a workflow's inputs use: directly, or through members and their roles.
+
+    An `override` takes the place of the roles' models.
+    """
     names = []
     for declared, written in _iter_input_names(workflow, inputs):
-        names += [written] if declared.item.word == "model" else member_models(library, written)
+        names += [written] if declared.item.word == "model" else member_models(library, written, override)
     return list(dict.fromkeys(names))
 
 
-def member_models(library: Library, written: Any) -> list[str]:
+def member_models(library: Library, written: Any, override: str = "") -> list[str]:
     """Return a list with the name of a member's model; the list is empty if the member does not exist."""
     try:
         member = parse_member(written)
     except MemberError:
         return []
     role = library.role(member.role)
-    return [member.model or role.model] if role is not None else []
+    return [member.model or role.model_under(override)] if role is not None else []
 
 
 def _iter_input_names(workflow: Workflow, inputs: Mapping[str, Any]) -> Iterator[tuple[Field, str]]:

@@ -6,18 +6,22 @@ Imports only modules that do not slow down the start of the command line.
 from __future__ import annotations
 
 import os
+import re
+import unicodedata
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import skillrun
-from skillrun.syntax.diagnostics import Problems
+from skillrun.syntax.diagnostics import Problem, Problems
 from skillrun.syntax.reading import is_outside, outside_problem
+from skillrun.types.slugs import make_slug
 
 PROJECT: Final = "project"
 USER: Final = "user"
-_OWN = ("workflows/*.md", "skills/*/*.md", "roles/*.md")  # a project has at least one of these, or a config file
+_OWN = ("workflows/*.md", "skills/*/*.md", "skills/*/*/SKILL.md", "roles/*.md", "roles/*/*.md")
+"""A project has at least one of these, or a config file."""
 _RUNS = ("runs/*/state.md",)
 
 
@@ -50,7 +54,8 @@ def enclosing_project(place: Path) -> Path | None:
     config = tuple(f"config/{path.name}" for path in (package_library() / "config").glob("*.yaml"))
     for patterns in ((*_OWN, *config), _RUNS):
         for folder in folders:
-            if any(next(folder.glob(pattern), None) is not None for pattern in patterns):
+            found = (path.name for pattern in patterns for path in folder.glob(pattern))
+            if any(name != "README.md" for name in found):
                 return folder
     return None
 
@@ -102,7 +107,15 @@ def search_path(project: Path) -> tuple[Root, ...]:
 
 FOLDERS: Final = ("workflows", "skills", "roles", "config")
 FileIndex = dict[str, list[tuple[Root, Path]]]
-"""The locations of every library file, strongest root first, keyed by the file's path below a root."""
+"""The locations of every library file, strongest root first, keyed by the file's name in the library.
+
+The name is the file's path below a root, except for roles and Agent Skills, which can be in any folder below `roles/`
+and `skills/`: `roles/quality/reader.agent.md` is called `roles/reader.md`.
+"""
+MAX_DEPTH: Final = 6  # of folders below `roles/` and `skills/`
+SKILL_FILE: Final = "SKILL.md"
+_SUFFIXES: Final = re.compile(r"\.(?:agent|subagent|chatmode)$", re.IGNORECASE)
+_ROLE_NAME: Final = re.compile(r"[^\W_][\w-]*")
 
 
 def is_in_library(relative: str) -> bool:
@@ -110,30 +123,77 @@ def is_in_library(relative: str) -> bool:
     *folders, name = relative.split("/")
     if not folders or name == "README.md" or any(part.startswith(".") for part in (*folders, name)):
         return False
+    if folders[0] == "roles" or (folders[0] == "skills" and name == SKILL_FILE):
+        return name.endswith(".md") and len(folders) in range(1 + (folders[0] == "skills"), MAX_DEPTH + 1)
     depth, suffix = (2, ".md") if folders[0] == "skills" else (1, ".yaml" if folders[0] == "config" else ".md")
     return folders[0] in FOLDERS and len(folders) == depth and name.endswith(suffix)
 
 
 def build_file_index(roots: Iterable[Root], unsaved: Iterable[Path], problems: Problems) -> FileIndex:
-    """Return the locations of every library file, strongest root first, keyed by the file's path below a root."""
-    places: FileIndex = {}
+    """Return the locations of every library file, strongest root first, keyed by the file's name in the library.
+
+    Of two files of a root with the same name, the one deeper in folders gets the name of its folder in front.
+    """
+    index: FileIndex = {}
     for root in roots:
         new = (path.relative_to(root.path).as_posix() for path in unsaved if path.is_relative_to(root.path))
-        for relative in dict.fromkeys((*_files(root, problems), *filter(is_in_library, new))):
-            places.setdefault(relative, []).append((root, root.path / relative))
-    return places
+        paths = dict.fromkeys((*_files(root, problems), *filter(is_in_library, new)))
+        first: dict[str, str] = {}
+        for path in sorted(paths, key=lambda path: (path.count("/"), path)):
+            name = library_name(path)
+            if name in first:
+                folder, _, last = name.rpartition("/")
+                parent = path.split("/")[-2 - (folder != "roles")]
+                other = f"roles/{parent}-{last}" if folder == "roles" else f"skills/{parent}-{folder[7:]}/{last}"
+                _report_same_name(root, path, first[name], other if other not in first else "", problems)
+                name = other
+            if first.setdefault(name, path) == path:
+                index.setdefault(name, []).append((root, root.path / path))
+    return index
+
+
+def library_name(path: str) -> str:
+    """Return the name in the library of the file at a path below a root."""
+    folder, _, name = path.rpartition("/")
+    if folder == "roles" or folder.startswith("roles/"):
+        stem = unicodedata.normalize("NFC", _SUFFIXES.sub("", name.removesuffix(".md")))
+        return f"roles/{stem if _ROLE_NAME.fullmatch(stem) else make_slug(stem) or stem}.md"
+    if folder.startswith("skills/") and name.upper() == SKILL_FILE.upper():
+        return f"skills/{folder.rpartition('/')[2]}/{SKILL_FILE}"
+    return path
+
+
+def _report_same_name(root: Root, path: str, first: str, name: str, problems: Problems) -> None:
+    message = f"{root.label}{first} has the same name"
+    hint = f"this file is called `{_short_name(name)}`; rename one of them" if name else "rename it"
+    problems.add(Problem(root.label + path, 1, 1, "name", message, hint, "warning" if name else "error"))
+
+
+def _short_name(name: str) -> str:
+    return name.removesuffix(f"/{SKILL_FILE}").removesuffix(".md").partition("/")[2]
 
 
 def _files(root: Root, problems: Problems) -> Iterator[str]:
-    for folder in FOLDERS:
-        inside = [folder]
-        if folder == "skills":
-            inside = [f"{folder}/{name}" for name, is_dir in _entries(root, folder, problems) if is_dir]
-        suffix = ".yaml" if folder == "config" else ".md"
-        for parent in inside:
-            for name, is_dir in _entries(root, parent, problems):
-                if not is_dir and name.endswith(suffix) and name != "README.md":
-                    yield f"{parent}/{name}"
+    """Yield the paths of a root's library files, below the root."""
+    for folder, suffix in (("workflows", ".md"), ("config", ".yaml")):
+        for name, is_dir in _entries(root, folder, problems):
+            is_file = not is_dir or folder == "workflows"  # `list` shows a folder that is called like a workflow
+            if is_file and name.endswith(suffix) and name != "README.md":
+                yield f"{folder}/{name}"
+    pending = ["roles", "skills"]
+    while pending:
+        folder = pending.pop()
+        kind, depth = folder.partition("/")[0], folder.count("/")
+        entries = dict(_entries(root, folder, problems))
+        files = (name for name, is_dir in entries.items() if not is_dir)
+        names = [name for name in files if name.endswith(".md") and name != "README.md"]
+        skill = next((name for name in (SKILL_FILE, "skill.md", "Skill.md") if name in names), "")
+        if kind == "roles" or depth == 1:  # an area, or an Agent Skill
+            yield from (f"{folder}/{name}" for name in names)
+        elif skill:
+            yield f"{folder}/{skill}"
+        if not skill and depth < MAX_DEPTH:  # an Agent Skill has no other file of the library below it
+            pending += [f"{folder}/{name}" for name, is_dir in entries.items() if is_dir and name != "node_modules"]
 
 
 def _entries(root: Root, folder: str, problems: Problems) -> list[tuple[str, bool]]:
@@ -147,6 +207,13 @@ def _entries(root: Root, folder: str, problems: Problems) -> list[tuple[str, boo
         return []
     try:
         with os.scandir(path) as entries:
-            return [(entry.name, entry.is_dir()) for entry in entries if not entry.name.startswith(".")]
+            return [(entry.name, _is_folder(entry)) for entry in entries if not entry.name.startswith(".")]
     except OSError:
         return []
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # a link that leads to itself
+        return False

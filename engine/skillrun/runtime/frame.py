@@ -227,10 +227,11 @@ def file_conflict(first: str, second: str, path: str, address: str) -> FileConfl
 
 @dataclass(frozen=True)
 class SeatedMember:
-    """A member with its role. `names` are the member's values in templates."""
+    """A member with its role and the name of its model. `names` are the member's values in templates."""
 
     member: Member
     role: Role
+    model: str
     names: Mapping[str, Any]
 
     @property
@@ -243,9 +244,9 @@ async def resolve_members(frame: Frame, several: list[Any]) -> list[SeatedMember
 
     Each entry is the written form of a member, or a record whose `id` is that form.
     """
-    library, seated = frame.run.program.library, []
+    run, library, seated = frame.run, frame.run.program.library, []
     ids = [str(member.get("id") if isinstance(member, Mapping) else member) for member in several]
-    await frame.run.pin_models(name for written in ids for name in member_models(library, written))
+    await run.pin_models(name for written in ids for name in member_models(library, written, run.override))
     for written in ids:
         try:
             member = parse_member(written)
@@ -257,13 +258,13 @@ async def resolve_members(frame: Frame, several: list[Any]) -> list[SeatedMember
         lens = role.variants.get(member.variant) if member.variant else None
         if member.variant and lens is None:
             raise StepFailed(f"the role `{member.role}` has no variant `{member.variant}`")
-        resolved = frame.run.resolve_model(member.model or role.model)
-        names: dict[str, object] = {"id": member.id, "role": member.role, "model": resolved.short_name}
+        model = member.model or role.model_under(run.override)
+        names: dict[str, object] = {"id": member.id, "role": member.role, "model": run.resolve_model(model).short_name}
         if member.variant:
             names |= {"variant": member.variant, "lens": lens}
         skills = map(library.agent_skill, role.skills)
         texts = (role.body, lens or "", *(skill.body for skill in skills if skill is not None))
         names["lines"], names["tokens"] = len(role.body.splitlines()), estimate_tokens("\n".join(texts))
         names["skills"] = list(role.skills)
-        seated.append(SeatedMember(member, role, names))
+        seated.append(SeatedMember(member, role, model, names))
     return seated

@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
+from skillrun.checker.checker import check_sizes
 from skillrun.checker.program import Program
 from skillrun.definitions.definitions import Workflow
 from skillrun.library.lookups import check_input_names
@@ -52,7 +53,14 @@ def validate_inputs(
             errors.append(f"`{name}` is not UTF-8")
     if (size := len(to_frontmatter(values).encode())) > MAX_DATA:
         errors.append(f"the inputs have {size:,} bytes in `state.md`, and at most {MAX_DATA:,} are allowed")
-    errors += check_input_names(program.library, program.workflow, values)
+    library = program.library
+    known = set(library.problems)
+    errors += check_input_names(library, program.workflow, values)
+    check_sizes(library, program.engine.get("token_lint") or {}, library.problems)
+    for problem in library.problems:  # of the roles that only inputs name
+        if problem not in known:
+            text = f"{problem.path}:{problem.line}: {problem.message}"
+            (errors if problem.severity == "error" else warnings).append(text)
     if errors:
         raise UsageError("; ".join(errors), f"`skillrun {program.workflow.name} --help` shows the inputs")
     return sanitize(values), warnings

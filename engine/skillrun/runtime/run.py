@@ -187,6 +187,11 @@ class Run:
         """The replay that makes, or finds in the journal, every request of this evaluation to the outside."""
         return Replay(self.journal, self.options.rerun.is_repeated, self.options.simulation is not None)
 
+    @property
+    def override(self) -> str:
+        """The model that the user has chosen for everything; empty if none."""
+        return self.options.model or self.state.override
+
     def resolve_model(self, name: str) -> ResolvedModel:
         """Return the model that a name means in this run, and pin it.
 
@@ -195,7 +200,7 @@ class Run:
         resolved = self.evaluation.resolved
         if name not in resolved:
             services, pinned = self.services, self.state.models.get(name, "")
-            override = "" if pinned else self.options.model or self.state.override
+            override = "" if pinned else self.override
             cache = None if pinned else services.cache
             resolved[name] = services.catalogue.resolve(pinned or name, services.environ, override, cache=cache)
             if not pinned:
@@ -208,8 +213,7 @@ class Run:
         services, models = self.services, self.state.models
         for name in names:
             if name not in models and services.cache is not None:
-                override = self.options.model or self.state.override
-                resolved = await services.catalogue.resolve_live(name, services.environ, services.cache, override)
+                resolved = await services.catalogue.resolve_live(name, services.environ, services.cache, self.override)
                 if name not in models:  # another branch of the run may have pinned it meanwhile
                     models[name] = resolved.model
                     self.outermost.save()

@@ -448,18 +448,17 @@ async def _pin(run: Run) -> None:
     session, state = run.session, run.state
     library, workflow = session.program.library, session.program.workflow
     # A tier whose model has a different provider is pinned only if a role uses it: unused providers are not contacted.
-    read = [source.path for source in library.files.values() if source.path.parent.name == "roles"]
-    wanted = {role.model for path in read if (role := library.role(path.stem)) is not None}
+    wanted = {role.model_under(run.override) for role in library.loaded_roles()}
     elsewhere = set(map(str.casefold, session.services.catalogue.elsewhere)) - set(map(str.casefold, wanted))
     tiers = [tier for tier in session.services.catalogue.tiers if tier.casefold() not in elsewhere]
-    await run.pin_models([*tiers, *referenced_models(library, workflow, state.inputs)])
+    await run.pin_models([*tiers, *referenced_models(library, workflow, state.inputs, run.override)])
     for provider, place in session.services.catalogue.provider_locations(state.models.values()).items():
         run.emit(Notice(f"{provider}: {place}"))
     given = session.options.given_inputs.matching(state.inputs)
-    used = [*tiers, *referenced_models(library, workflow, given)]  # a default may be unused in this run
+    used = [*tiers, *referenced_models(library, workflow, given, run.override)]  # a default may be unused in this run
     if any(run.resolve_model(name).provider == "embedded" for name in used):
         run.emit(Notice(EMBEDDED, "warn"))
-    called = sorted(wanted.union(referenced_models(library, workflow, given)))
+    called = sorted(wanted.union(referenced_models(library, workflow, given, run.override)))
     run.warn_of_unpriced_models([run.resolve_model(name).model for name in called])
 
 

@@ -77,6 +77,7 @@ CODES: Final[Mapping[str, str]] = {
     "section": "two sections have the same heading, or a heading is not allowed in the file",
     "shape": "a shape is invalid, or does not fit the step",
     "syntax": "a template or expression has a syntax error",
+    "subagent": "parts of a file that was written for another tool have no effect here",
     "tag": "the file uses a YAML tag",
     "title": "a material title contains a template, is too long, or is empty",
     "tokens": "a prompt file is longer than `token_lint` in `config/skillrun.yaml` allows",

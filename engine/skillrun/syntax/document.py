@@ -9,11 +9,11 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 
-from skillrun.syntax.diagnostics import ParsingStopped, Problems
+from skillrun.syntax.diagnostics import ParsingStopped, Problems, Severity
+from skillrun.syntax.foreign import split_foreign
 from skillrun.syntax.reading import read_source
 from skillrun.syntax.source import Document, Mapping, Node, Scalar, Section, Sequence, Source, Span, Text
 from skillrun.syntax.yaml import parse_yaml
@@ -27,8 +27,6 @@ _LATE: Final = re.compile(rf"{_MARK}\n(?:[ \t]*+(?:#.*)?\n)*+[a-z][a-z_-]*+:(?:\
 _UNOPENED: Final = re.compile(r"(?:[ \t]*+(?:#.*)?\n)*+(?:kind|name|description):(?:\s|\Z)")
 _MARKED: Final = re.compile(r"^(?P<heading>\\?##)(?=[ \t\n]|\Z)", re.MULTILINE)
 _CONFLICT: Final = re.compile(r"^(?:<<<<<<<|>>>>>>>) ", re.MULTILINE)  # git's conflict markers
-_LOOSE: Final = re.compile(r"^description:[ \t]+([^\s\"'|>\[{&*!%@`#].*)$", re.MULTILINE)
-_COLON: Final = ":\N{NO-BREAK SPACE}"  # replaces `: `, and has the same length so that offsets stay valid
 
 
 class Heading(NamedTuple):
@@ -39,13 +37,11 @@ class Heading(NamedTuple):
     text_start: int
 
 
-def parse_document(source: Source, problems: Problems, *, foreign: bool = False) -> Document | None:
+def parse_document(source: Source, problems: Problems) -> Document | None:
     """Parse a markdown file. Return None if its frontmatter is broken or if it contains conflict markers."""
-    if marks := find_conflict_marks(source.text):
-        hint = "merge both sides, and remove the lines `<<<<<<<`, `=======` and `>>>>>>>`"
-        problems.report(Span(source, marks[0]), "conflict", "this is a merge conflict marker", hint)
+    if _report_conflict(source, problems, "error"):
         return None
-    front, start = parse_frontmatter(source, problems, foreign=foreign)
+    front, start = parse_frontmatter(source, problems)
     headings, escapes = find_headings(source.text, start)
     ends = [*(heading.start for heading in headings), len(source.text)]
     sections = tuple(
@@ -58,6 +54,34 @@ def parse_document(source: Source, problems: Problems, *, foreign: bool = False)
     return Document(source, front, preface, sections, Text.from_ranges(source, [(start, len(source.text))]))
 
 
+def parse_foreign(source: Source, problems: Problems) -> Document | None:
+    """Parse a subagent file or an Agent Skill, whose body has no sections. Return None if its frontmatter has no end.
+
+    A file without frontmatter is all body.
+    """
+    _report_conflict(source, problems, "warning")
+    front = split_foreign(source, problems)
+    if front is None and _OPENING.match(source.text) and not _CLOSING.search(source.text, 3):
+        report_missing_end(source, problems)
+        return None
+    mapping = Mapping({}, Span(source, 0))
+    ranges: tuple[tuple[int, int], ...] = ((0, len(source.text)),)
+    if front is not None:
+        mapping, ranges = front.mapping, front.body
+    parts = [(start, end) for start, end in ranges if start < end]
+    body = Text.from_ranges(source, parts or [(len(source.text), len(source.text))])
+    return Document(source, mapping, body, (), body)
+
+
+def _report_conflict(source: Source, problems: Problems, severity: Severity) -> bool:
+    """Report a conflict marker. Return whether there is one."""
+    marks = find_conflict_marks(source.text)
+    if marks:
+        hint = "merge both sides, and remove the lines `<<<<<<<`, `=======` and `>>>>>>>`"
+        problems.report(Span(source, marks[0]), "conflict", "this is a merge conflict marker", hint, severity)
+    return bool(marks)
+
+
 def find_conflict_marks(text: str) -> list[int]:
     """Return the offsets of conflict markers outside fences, if there are both start and end markers."""
     places = [match.start() for match in _CONFLICT.finditer(text)]
@@ -65,11 +89,6 @@ def find_conflict_marks(text: str) -> list[int]:
         fences = Fences(text)
         places = [place for place in places if not fences.contains(place)]
     return places if len({text[place] for place in places}) == 2 else []
-
-
-def parse_foreign(source: Source, problems: Problems) -> Document | None:
-    """Parse a file less strictly, because other tools read it too."""
-    return parse_document(source, problems, foreign=True)
 
 
 def parse_config(source: Source, problems: Problems) -> Mapping | None:
@@ -113,8 +132,8 @@ def find_headings(text: str, start: int) -> tuple[list[Heading], list[int]]:
     return headings, escapes
 
 
-def parse_frontmatter(source: Source, problems: Problems, *, foreign: bool = False) -> tuple[Mapping | None, int]:
-    """Return the frontmatter, and the offset of the body. In a `foreign` file, the description may contain `: `."""
+def parse_frontmatter(source: Source, problems: Problems) -> tuple[Mapping | None, int]:
+    """Return the frontmatter, and the offset of the body."""
     opening = _OPENING.match(source.text)
     if not opening:
         return (None, len(source.text)) if report_missing_start(source, problems) else (Mapping({}, Span(source, 0)), 0)
@@ -122,20 +141,7 @@ def parse_frontmatter(source: Source, problems: Problems, *, foreign: bool = Fal
     if not closing:
         report_missing_end(source, problems)
         return None, len(source.text)
-    start, end = opening.end(), closing.start()
-    loose = _LOOSE.search(source.text, start, end) if foreign else None
-    if loose is None or ": " not in loose[1]:
-        return as_mapping(parse_yaml(source, start, end, problems), problems), closing.end()
-    text, place = source.text, loose.start(1)
-    escaped = replace(source, text=text[:place] + loose[1].replace(": ", _COLON) + text[place + len(loose[1]) :])
-    front = as_mapping(parse_yaml(escaped, start, end, problems), problems)
-    entry = front.entries.get("description") if front is not None else None
-    if front is not None and entry is not None and isinstance(entry.value, Scalar) and entry.value.text is not None:
-        written = entry.value.text
-        value = written.value.replace(_COLON, ": ")
-        scalar = Scalar(value, Text(value, written.source, written.runs), entry.value.span)
-        front = front._replace(entries={**front.entries, "description": entry._replace(value=scalar)})
-    return front, closing.end()
+    return as_mapping(parse_yaml(source, opening.end(), closing.start(), problems), problems), closing.end()
 
 
 def report_missing_start(source: Source, problems: Problems) -> bool:

@@ -38,9 +38,7 @@ KEYS: Final = {
 }
 """The keys of the long form, with their descriptions."""
 RECORD_FORMS: Final = ("", "array", "object")  # a key with one of these forms may have a record as its value
-MEMBER: Final = re.compile(
-    r"(?P<role>[A-Za-z0-9][\w-]*)(?::(?P<variant>[A-Za-z0-9][\w-]*))?(?:@(?P<model>\S.*\S|\S))?", re.ASCII
-)
+MEMBER: Final = re.compile(r"(?P<role>[^\W_][\w-]*)(?::(?P<variant>[A-Za-z0-9][\w-]*))?(?:@(?P<model>\S.*\S|\S))?")
 
 _NAME: Final = re.compile(r"(?=.*\S)[^\x00-\x1f]+")
 _WRITTEN: Final[AbstractMapping[str, tuple[Callable[[str], object], str]]] = {

@@ -14,7 +14,7 @@ from skillrun.library.roots import package_library, search_path
 
 UPDATE = bool(os.environ.get("SKILLRUN_UPDATE_DOCS"))  # read at import: tests run without this variable
 MINE = "---\nname: mine\nphases: {}\n---\n"
-SETTINGS = {"config/models.yaml", "config/sizes.yaml", "config/skillrun.yaml"}
+SETTINGS = {f"config/{name}.yaml" for name in ("models", "sizes", "skillrun", "subagents")}
 
 
 def test_the_list_of_used_files_is_true(tmp_path: Path) -> None:

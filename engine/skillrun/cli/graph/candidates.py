@@ -57,7 +57,7 @@ class Candidates:
 
         def has_role(member: str) -> bool:
             match = MEMBER.fullmatch(member)
-            return match is not None and self._library.locate(f"roles/{match['role']}.md") is not None
+            return match is not None and self._library.role(match["role"]) is not None
 
         return self._names(value, has_role)
 

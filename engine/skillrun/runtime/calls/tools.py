@@ -147,7 +147,7 @@ def member_tools(frame: Frame, seated: SeatedMember) -> tuple[ToolSpec, ...]:
     """Return the tools that the role lists, without those that need a folder if the workflow has none. Empty if the
     model does not support tools."""
     run, role = frame.run, seated.role
-    if not role.tools or not run.resolve_model(seated.member.model or role.model).tools:
+    if not role.tools or not run.resolve_model(seated.model).tools:
         return ()
     texts = tool_descriptions(run)
     packaged = [name for name in role.tools if name not in texts and name not in registry.BUILT_IN["tools"]]

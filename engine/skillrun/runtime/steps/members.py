@@ -162,7 +162,7 @@ def _build_request(
     shared: bool,
 ) -> MemberRequest:
     run, schema = frame.run, shape.schema if shape else None
-    resolved = run.resolve_model(seated.member.model or seated.role.model)
+    resolved = run.resolve_model(seated.model)
     tools = member_tools(frame, seated)
 
     def build_parts(*, remembers: bool) -> PromptParts:
