@@ -45,10 +45,9 @@ _QUOTED: Final = re.compile(r"(['\"])(.*)\1", re.DOTALL)
 
 
 class Frontmatter(NamedTuple):
-    """The frontmatter of a file, and the ranges of its body. `opening` is the offset of its first line."""
+    """The frontmatter of a file, and the ranges of its body."""
 
     mapping: Mapping
-    opening: int
     body: tuple[tuple[int, int], ...]
 
 
@@ -59,10 +58,10 @@ def split_foreign(source: Source, problems: Problems) -> Frontmatter | None:
         above = (0, opening) if source.text[:opening].strip() else (body, body)
         mapping = _parse_frontmatter(source, start, end, problems, required=bool(opening))
         if mapping is not None:
-            return Frontmatter(mapping, opening, (above, (body, len(source.text))))
+            return Frontmatter(mapping, (above, (body, len(source.text))))
     if len(rules) == 1 and rules[0][0] > 0:  # the first line `---` may be missing
         mapping = _parse_frontmatter(source, 0, rules[0][0], problems, required=True)
-        return Frontmatter(mapping, 0, ((rules[0][1], len(source.text)),)) if mapping is not None else None
+        return Frontmatter(mapping, ((rules[0][1], len(source.text)),)) if mapping is not None else None
     return None
 
 
