@@ -396,12 +396,16 @@ class Reader:
         return uses
 
     def read_references(self, node: Node) -> tuple[Reference, ...]:
-        references = []
+        references = list[Reference]()
         for item in self.read_items(node, "references"):
             named = {"skill": self.read_name(item)} if isinstance(item, Scalar) else self.read(item, REFERENCE_KEYS)
             if named.get("skill"):
                 written = item.get("skill") if isinstance(item, Mapping) else item
-                references.append(Reference(span=(written or item).span, **named))
+                reference = Reference(span=(written or item).span, **named)
+                if any(each.skill == reference.skill and None in (each.when, reference.when) for each in references):
+                    message = f"`{reference.skill}` is listed twice, so prompts would contain its text twice"
+                    self.report(reference.span, "duplicate", message, "remove one")
+                references.append(reference)
         return tuple(references)
 
     def read_checks(self, node: Node) -> tuple[Check, ...]:
