@@ -270,7 +270,7 @@ USES: Final[Mapping[str, list[Use] | str]] = {
         ),
     ],
     "render": [*at(PROJECT_FILES, "render", "demo", "say"), *with_argument("render", "demo", "{}"), *with_argument("render", "--run", "{}", "say/words")],
-    "doctor": at(PROJECT_FILES, "doctor"),
+    "doctor": [*at(PROJECT_FILES, "doctor"), *with_argument("doctor", "--provider", "{}")],
     "models": at(PROJECT_FILES, "models"),
     "trust": at(PROJECT_FILES, "trust", "--show"),
     "completion": with_argument("completion", "{}"),

@@ -132,6 +132,7 @@ SYSTEM_TEMPLATES: Final[Mapping[str, Mapping[str, Type]]] = {
     "schema": {"schema": TEXT},
     "role": {**MEMBER.fields, "body": TEXT, "skills": list_of(record({"name": TEXT, "body": TEXT}, "the skill"))},
     "task": {"task": TEXT},
+    "probe": {},
     "tools": {},
     "summarise": {
         "phase": TEXT,

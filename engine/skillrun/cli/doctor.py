@@ -1,4 +1,4 @@
-"""`skillrun doctor` checks the setup of this machine, and `skillrun models` shows which model each name selects.
+"""`skillrun doctor` checks the setup of this machine, or a model server. `skillrun models` shows what each name means.
 
 Neither command prints keys.
 """
@@ -10,14 +10,14 @@ import os
 import platform
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
 import click
 
 from skillrun.cli import options
-from skillrun.cli.formatting import count_noun, format_columns
+from skillrun.cli.formatting import Finding, count_noun, format_columns, format_findings
 from skillrun.cli.loading import cache_folder, exit_on_errors, open_catalogue, open_library, problems_for_display
 from skillrun.cli.output import Output
 from skillrun.cli.registry import RESERVED_NAMES
@@ -30,20 +30,13 @@ LOCAL: Final = "xllamacpp"
 NO_MODEL_HINT: Final = "set the key of a provider, or install xllamacpp"
 
 
-@dataclass(frozen=True)
-class Finding:
-    """The result of a check. `state` is ok, note (optional), warning (can break the program), or missing."""
-
-    state: str
-    what: str
-    text: str
-    hint: str = ""
-
-
 @click.command(help="Check that this machine is set up: Python, keys, models, disk and project.")
+@click.option("--provider", metavar="NAME[:MODEL]", help="Send four small requests there, and print what works.")
 @options.runs_folder
 @options.as_json
-def doctor(runs: Path, out: Output) -> int:
+def doctor(provider: str | None, runs: Path, out: Output) -> int:
+    if provider is not None:
+        return _check_server(provider, out)
     from skillrun.checker.checker import check_library  # a slow import, which `models` does not need
 
     library = open_library()
@@ -67,13 +60,27 @@ def doctor(runs: Path, out: Output) -> int:
         except SkillrunError as error:  # an invalid address in the environment
             findings.append(Finding("missing", "models", error.message, error.next_step))
     findings += [_check_writable("cache", cache_folder()), _check_writable("runs", runs)]
-    rows = [
-        (f"{finding.state:7}  {finding.what}", f"{finding.text}{'; ' if finding.hint else ''}{finding.hint}")
-        for finding in findings
-    ]
-    out.text(format_columns(rows))
+    out.text(format_findings(findings))
     out.data([asdict(finding) for finding in findings])
     return 1 if any(finding.state == "missing" for finding in findings) else 0
+
+
+def _check_server(name: str, out: Output) -> int:
+    """Send requests to a provider, and print what works, what was adapted, and an entry for the config."""
+    from skillrun.cli.provider_check import check_provider
+
+    library = open_library()
+    library.config("models")
+    exit_on_errors(problems_for_display(library), out)
+    report = asyncio.run(check_provider(library, open_catalogue(library), name, cache_folder(), out.note))
+    out.line(f"{report.provider}: {report.model} at {report.address or 'this machine'}")
+    out.text(format_findings(report.requests))
+    for key, value in report.adapted.items():
+        out.line(f"adapted: {key}: {', '.join(value) if isinstance(value, list) else value}")
+    out.line("entry for config/models.yaml:")
+    out.text(report.entry)
+    out.data(asdict(report))
+    return 1 if any(finding.state == "missing" for finding in report.requests) else 0
 
 
 def _check_extra(what: str, extra: str, is_installed: bool, purpose: str) -> Finding:

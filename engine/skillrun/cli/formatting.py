@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import click
@@ -97,6 +98,23 @@ def format_columns(rows: Iterable[tuple[str, str]]) -> str:
     formatter = click.HelpFormatter(max_width=120)
     formatter.write_dl([(escape_line(name), escape_line(text)) for name, text in rows], col_max=40)
     return formatter.getvalue().rstrip("\n")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The result of a check. `state` is ok, note (optional), warning (can break the program), or missing."""
+
+    state: str
+    what: str
+    text: str
+    hint: str = ""
+
+
+def format_findings(findings: Iterable[Finding]) -> str:
+    """Return a line for each finding, wrapped at the width of the terminal."""
+    return format_columns(
+        (f"{each.state:7}  {each.what}", "; ".join(filter(None, (each.text, each.hint)))) for each in findings
+    )
 
 
 ANSWER_SOURCES: Final[Data] = {
