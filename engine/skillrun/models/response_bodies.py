@@ -195,7 +195,8 @@ def _call_ids() -> Callable[[Any], str]:
     seen: set[str] = set()
 
     def identify(value: Any) -> str:
-        identity = value if isinstance(value, str) and value and value not in seen else f"call_{uuid4().hex[:20]}"
+        is_usable = isinstance(value, str) and value and value not in seen
+        identity = value if is_usable else uuid4().hex[:9]  # Mistral accepts only nine letters and digits
         seen.add(identity)
         return identity
 

@@ -23,6 +23,7 @@ from skillrun.models.messages import (
     ModelError,
     Reply,
     Request,
+    ToolCall,
     Usage,
 )
 from skillrun.replay import CALLS, Body, turn_address
@@ -48,8 +49,10 @@ from skillrun.runtime.prompts.step_records import (
 )
 from skillrun.runtime.run import PhaseRun, Run
 from skillrun.runtime.run_budget import Reservation
+from skillrun.store.files import sha256_of
 from skillrun.store.journal import JournalUnwritable
 from skillrun.store.kill_points import kill_point
+from skillrun.structured_output.markup import find_text_calls, split_thoughts
 from skillrun.structured_output.trailing_record import find_last_block
 from skillrun.structured_output.values import contains_json
 from skillrun.types.schemas import quote_value
@@ -301,37 +304,26 @@ async def call_model(
         phase.warn(f"{member}: {hidden} are removed, because tags mark them as thoughts")
     elif schema is not None and not takes_all_items and contains_json(text, schema) and contains_json(doubtful, schema):
         return reply  # the tags may be quoted, and what they hide may be the reply's value
-    return replace(reply, text=text)
+    return take_text_calls(replace(reply, text=text), request, address)
 
 
-_FENCED: Final = r"^(?P<fence>`{3,8}|~{3,8}).*?^(?P=fence)"
-_FLAGS: Final = re.DOTALL | re.IGNORECASE | re.MULTILINE
-_FIRST_THOUGHTS: Final = re.compile(r"\A\s*+(?:<(?P<tag>think(?:ing)?)>.*?</(?P=tag)>\s*+)+", _FLAGS)
-_THOUGHTS: Final = re.compile(rf"{_FENCED}|^[ \t]*(?:<(?P<tag>think(?:ing)?)>.*?(?:</(?P=tag)>\s*|\Z))+", _FLAGS)
-_END_OF_THOUGHTS: Final = re.compile(rf"{_FENCED}|^[ \t]*</think(?:ing)?>[ \t]*$\s*", _FLAGS)
+def take_text_calls(reply: Reply, request: Request, address: str) -> Reply:
+    """Return a reply whose tool calls in the text are calls. If they cannot be carried out, the reply is incomplete.
 
-
-def split_thoughts(text: str) -> tuple[str, str]:
-    """Return a reply without the thoughts that some models write before it, in `<think>` or `<thinking>`, and the
-    doubtful part of the thoughts: all but those in closed tags at the beginning.
-
-    A closing tag alone on its line ends thoughts whose opening tag the model's server has removed. Tags inside lines
-    and code fences are part of the reply. Thoughts are doubtful because a model can quote tags.
+    The ids of the calls follow from the address, so that a resumed run finds their results.
     """
-    doubtful: list[str] = []
-
-    def remove(match: re.Match[str]) -> str:
-        if match["fence"]:
-            return match[0]
-        doubtful.append(match[0])
-        return ""
-
-    text = _THOUGHTS.sub(remove, _FIRST_THOUGHTS.sub("", text))
-    ends = [match.end() for match in _END_OF_THOUGHTS.finditer(text) if not match["fence"]]
-    if ends:
-        doubtful.append(text[: ends[-1]])
-        text = text[ends[-1] :]
-    return text, "\n".join(doubtful)
+    offered = {tool.name for tool in request.tools}
+    found = (
+        find_text_calls(reply.text, offered) if not reply.calls and reply.stop not in ("length", "refusal") else None
+    )
+    if found is None or (request.schema is not None and contains_json(reply.text, request.schema)):
+        return reply
+    text, written = found
+    if not written or not offered:
+        return replace(reply, stop="other", stop_detail="a tool call in the text that cannot be carried out")
+    ids = (sha256_of(f"{address} {number}")[:9] for number in count())
+    calls = tuple(ToolCall(identity, call.name, call.arguments) for identity, call in zip(ids, written, strict=False))
+    return replace(reply, text=text, calls=calls, stop="tool")
 
 
 @dataclass(frozen=True)
