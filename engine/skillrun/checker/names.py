@@ -131,6 +131,7 @@ SYSTEM_TEMPLATES: Final[Mapping[str, Mapping[str, Type]]] = {
     "repair": {"errors": _ERRORS, "schema": TEXT},
     "schema": {"schema": TEXT},
     "role": {**MEMBER.fields, "body": TEXT, "skills": list_of(record({"name": TEXT, "body": TEXT}, "the skill"))},
+    "agent-skill": {"body": TEXT, "folder": TEXT.maybe()},
     "task": {"task": TEXT},
     "probe": {},
     "tools": {},

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Final
 
 from skillrun.definitions.verbs import VERBS, Keys, key, keys_of
@@ -246,6 +247,8 @@ class AgentSkill(File):
     tools: Mapping[str, Span] = field(default_factory=dict)
     ignored_keys: Mapping[str, Span] = field(default_factory=dict)
     report: str = ""
+    folder: Path | None = None
+    """The folder with the skill's other files; None if it has none."""
     slips: tuple[tuple[Span, str, str, str], ...] = ()
 
 

@@ -10,6 +10,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain, count
 from pathlib import Path
 from typing import Final
 
@@ -132,7 +133,7 @@ def is_in_library(relative: str) -> bool:
 def build_file_index(roots: Iterable[Root], unsaved: Iterable[Path], problems: Problems) -> FileIndex:
     """Return the locations of every library file, strongest root first, keyed by the file's name in the library.
 
-    Of two files of a root with the same name, the one deeper in folders gets the name of its folder in front.
+    Of two files of a root with the same name, the one deeper in folders gets the names of its folders in front.
     """
     index: FileIndex = {}
     for root in roots:
@@ -141,14 +142,16 @@ def build_file_index(roots: Iterable[Root], unsaved: Iterable[Path], problems: P
         first: dict[str, str] = {}
         for path in sorted(paths, key=lambda path: (path.count("/"), path)):
             name = library_name(path)
-            if name in first:
-                folder, _, last = name.rpartition("/")
-                parent = path.split("/")[-2 - (folder != "roles")]
-                other = f"roles/{parent}-{last}" if folder == "roles" else f"skills/{parent}-{folder[7:]}/{last}"
-                _report_same_name(root, path, first[name], other if other not in first else "", problems)
-                name = other
-            if first.setdefault(name, path) == path:
-                index.setdefault(name, []).append((root, root.path / path))
+            if (other := first.get(name)) is not None:
+                kind, _, last = name.partition("/")
+                parents = path.split("/")[1 : -1 if kind == "roles" else -2]
+                longer = (f"{kind}/{'-'.join((*parents[at:], last))}" for at in reversed(range(len(parents))))
+                numbered = (f"{kind}/{number}-{last}" for number in count(2))
+                name = next(each for each in chain(longer, numbered) if each not in first)
+                message, hint = f"{root.label}{other} has the same name", f"this file is called `{_short_name(name)}`"
+                problems.add(Problem(root.label + path, 1, 1, "name", message, hint, "warning"))
+            first[name] = path
+            index.setdefault(name, []).append((root, root.path / path))
     return index
 
 
@@ -161,12 +164,6 @@ def library_name(path: str) -> str:
     if folder.startswith("skills/") and name.upper() == SKILL_FILE.upper():
         return f"skills/{folder.rpartition('/')[2]}/{SKILL_FILE}"
     return path
-
-
-def _report_same_name(root: Root, path: str, first: str, name: str, problems: Problems) -> None:
-    message = f"{root.label}{first} has the same name"
-    hint = f"this file is called `{_short_name(name)}`; rename one of them" if name else "rename it"
-    problems.add(Problem(root.label + path, 1, 1, "name", message, hint, "warning" if name else "error"))
 
 
 def _short_name(name: str) -> str:

@@ -5,10 +5,13 @@ Also writes the line that tells what of such a file is used and what is not.
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from itertools import islice
+from pathlib import Path
 from typing import Any, Final
 
 from skillrun import registry
@@ -20,6 +23,8 @@ from skillrun.syntax.foreign import METADATA_KEYS
 from skillrun.syntax.source import Span
 
 MAX_NAMES_SHOWN: Final = 12
+MAX_SKILL_FILES: Final = 500  # files that are searched for scripts
+_SCRIPTS: Final = (".py", ".sh", ".bash", ".js", ".mjs", ".cjs", ".ts", ".rb", ".pl", ".ps1", ".bat", ".R")
 _ARGUMENTS: Final = re.compile(r"\s*\(.*\)$", re.DOTALL)
 Slip = tuple[Span, str, str, str]
 """The position of a name that is probably misspelt, with code, message and hint."""
@@ -93,9 +98,14 @@ class ImportTable:
         return replace(role, model=model, is_exact_model=is_exact, tools=tools, report=report, slips=tuple(slips))
 
     def resolve_skill(self, skill: AgentSkill) -> AgentSkill:
-        """Return an Agent Skill with the tools that are available here, of those that it asks for."""
+        """Return an Agent Skill with its folder, and with the tools that are available here, of those it asks for."""
         tools, parts, slips = self._resolve_tools(skill.tools)
-        return replace(skill, tools=tools, report="; ".join([*parts, *_key_part(skill)]), slips=tuple(slips))
+        folder = skill.document.source.path.parent
+        files = list(islice(_iter_skill_files(folder), MAX_SKILL_FILES))
+        if scripts := [name for name in files if name.endswith(_SCRIPTS)]:
+            parts.append(f"scripts that members can read but not run: {_join(scripts)}")
+        report = "; ".join([*parts, *_key_part(skill)])
+        return replace(skill, tools=tools, folder=folder if files else None, report=report, slips=tuple(slips))
 
     def _resolve_tools(
         self, written: Mapping[str, Span], denied: Collection[str] = ()
@@ -113,6 +123,15 @@ class ImportTable:
                 missing.append(name)
         text = f"tools that are not available: {_join(missing)}; tools that remain: {', '.join(found) or 'none'}"
         return found, [text] if missing else [], slips
+
+
+def _iter_skill_files(folder: Path) -> Iterator[str]:
+    """Yield the paths of the files in an Agent Skill's folder, without its own file, its license and hidden files."""
+    for base, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith((".", "node_modules", "__pycache__")))
+        for name in sorted(names):
+            if not name.upper().startswith((".", "SKILL.MD", "LICENSE")):
+                yield (Path(base) / name).relative_to(folder).as_posix()
 
 
 def _fold(name: str) -> str:

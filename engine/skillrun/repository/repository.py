@@ -26,6 +26,7 @@ from skillrun.scoring.patterns import MAX_PATTERN
 from skillrun.syntax.diagnostics import SkillrunError, UsageError
 from skillrun.types.schemas import Shape, quote_value
 
+SKILL_PREFIX: Final = "skill:"  # of the paths in an Agent Skill's folder
 MAX_ARGUMENTS: Final = 20
 MAX_NUMBER: Final = 1_000_000_000
 MAX_TOKENS: Final = MAX_RESULT // 3  # limit for the result of a package's tool
@@ -33,10 +34,10 @@ MAX_TOKENS: Final = MAX_RESULT // 3  # limit for the result of a package's tool
 
 @dataclass(frozen=True)
 class ToolContext:
-    """What a tool gets for one call: how to open the folder that the workflow names as `repository`, and the maximum
-    size of the result."""
+    """What a tool gets for one call: how to open the folder that the workflow names as `repository`, or that of an
+    Agent Skill by its name, and the maximum size of the result."""
 
-    open_folder: Callable[[], ReadableFolder]
+    open_folder: Callable[..., ReadableFolder]
     budget: OutputBudget
 
 
@@ -59,11 +60,17 @@ class Tool:
 
 
 def _folder_tool(run: Callable[..., str], *required: str, **properties: dict[str, Any]) -> Tool:
-    """Return a tool that reads the repository. Its description is in `skills/system/tools.md`."""
+    """Return a tool that reads the repository, or the folder of an Agent Skill if its path, or else its pattern, starts
+    with `skill:NAME/`. Its description is in `skills/system/tools.md`."""
+    key = "path" if "path" in properties else "pattern"
 
     def run_in_folder(arguments: Mapping[str, Any], context: ToolContext) -> str:
+        first, _, inner = str(arguments.get(key, "")).partition("/")
+        skill = first.removeprefix(SKILL_PREFIX) if first.startswith(SKILL_PREFIX) else ""
+        if skill:
+            arguments = {**arguments, key: inner or ("." if key == "path" else "*")}
         try:
-            with context.open_folder() as folder:
+            with context.open_folder(skill) if skill else context.open_folder() as folder:
                 return run(folder, context.budget, **arguments)
         except TimeoutError:
             raise ToolError(f"stopped after {SECONDS:g} seconds; use a narrower path") from None
@@ -90,7 +97,7 @@ _PARAMETER: Final = re.compile(r"- `(\w+)`: (.*)")
 class Repository:
     """Runs tools. For each tool call, `open_folder` opens the folder that the tool may read."""
 
-    def __init__(self, open_folder: Callable[[], ReadableFolder]) -> None:
+    def __init__(self, open_folder: Callable[..., ReadableFolder]) -> None:
         self._open_folder = open_folder
 
     async def run(self, name: str, arguments: Mapping[str, Any], tokens: float = math.inf) -> str:

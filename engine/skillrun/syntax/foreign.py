@@ -31,6 +31,7 @@ BEHAVIOR_KEYS: Final = frozenset((
     "maxSteps", "max_turns", "maxTurns", "mcp", "mcp-servers", "mcpServers", "memory", "mode", "options", "output",
     "paths", "permission", "permissionMode", "permissions", "prompt", "prompt_mode", "reasoningEffort", "shell",
     "steps", "system", "systemPrompt", "systemPromptMode", "temperature", "thinking", "timeout_mins", "top_p", "topP",
+    "variant",
 ))
 """Keys with which other tools control how an agent runs."""
 # fmt: on

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final
 
 from skillrun.events import Pruned
@@ -75,6 +76,10 @@ class MemberRequest:
     turns: int = 1
     calls: int = 0
     record_request: RecordRequest | None = None
+    skill_folders: Mapping[str, Path] = field(default_factory=dict)
+    """The folders of the member's Agent Skills, which its tools can read, by name."""
+    repository_tools: Collection[str] = ()
+    """The tools that can read the repository, because the role lists them."""
     max_output: int = 0
     """The model's `max_output`. The request allows less if the window has less room."""
 

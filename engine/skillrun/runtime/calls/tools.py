@@ -12,6 +12,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, Final
@@ -26,10 +27,12 @@ from skillrun.replay import TOOL_CALLS, Body, RefusedInDryRun
 from skillrun.repository.confined_folder import ConfinedFolder
 from skillrun.repository.paths import PathRefused
 from skillrun.repository.readable_folder import ReadableFolder, one_line
-from skillrun.repository.repository import Repository, load_tool, tool_spec
+from skillrun.repository.repository import SKILL_PREFIX, Repository, load_tool, tool_spec
+from skillrun.repository.results import ToolError
 from skillrun.runtime.calls.member_request import LineRange, MemberRequest, lines_from_tool
 from skillrun.runtime.frame import Frame, SeatedMember
 from skillrun.runtime.prompts.context import MIN_REPLY_TOKENS
+from skillrun.runtime.prompts.shared_prefix import active_references
 from skillrun.runtime.run import PhaseRun, Run
 from skillrun.scoring.compaction import KINDS, clip, estimate_tokens
 from skillrun.store.files import sha256_of
@@ -121,7 +124,7 @@ async def _run_tool(
             text = look_up(phase, tool.arguments, room)
         else:
             try:
-                repository = Repository(lambda: open_repository(run, phase.names["repository"]))
+                repository = Repository(partial(_open_folder, phase, member_request, tool.name))
                 text = await repository.run(tool.name, tool.arguments, room)
             except UsageError as error:  # the tool of a package failed
                 run.emit(Notice(f"warning: {error}"))
@@ -140,19 +143,50 @@ async def _run_tool(
     return text
 
 
+def _open_folder(phase: PhaseRun, member_request: MemberRequest, tool: str, skill: str = "") -> ReadableFolder:
+    """Open the folder of an Agent Skill of the member, or else the repository, if the role has the tool.
+
+    A path without a skill is in the member's only skill if the member cannot read the repository. Raises SkillrunError.
+    """
+    folders, run = member_request.skill_folders, phase.run
+    is_open = bool(phase.names["repository"]) and tool in member_request.repository_tools
+    if not skill and is_open:
+        return open_repository(run, phase.names["repository"])
+    if not skill and len(folders) == 1:
+        [skill] = folders
+    if skill not in folders:
+        paths = ", ".join(f"`{SKILL_PREFIX}{name}/`" for name in folders)
+        problem = f"you have no skill {quote_value(skill)} with files" if skill else "you cannot read a repository"
+        raise ToolError(f"{problem}; begin the path with {paths}" if paths else problem)
+    return ReadableFolder(ConfinedFolder(folders[skill], links=True), withheld_names(run))
+
+
 MAX_NAMES_SHOWN: Final = 4  # withheld names in the notice
+SKILL_TOOLS: Final = ("Read", "List")  # for a member with Agent Skills that have files
 
 
-def member_tools(frame: Frame, seated: SeatedMember) -> tuple[ToolSpec, ...]:
-    """Return the tools that the role lists, without those that need a folder if the workflow has none. Empty if the
-    model does not support tools."""
-    run, role = frame.run, seated.role
-    if not role.tools or not run.resolve_model(seated.model).tools:
+def member_skill_folders(frame: Frame, seated: SeatedMember) -> dict[str, Path]:
+    """Return the folders of the Agent Skills of the role and the phase that have other files, by name."""
+    run, phase = frame.run, frame.phase
+    names = [*seated.role.skills, *(each.skill for each in active_references(phase) if each.is_agent_skill)]
+    skills = map(run.program.library.agent_skill, names)
+    folders = {skill.name: skill.folder for skill in skills if skill is not None and skill.folder is not None}
+    for name, folder in folders.items():
+        _report_once(run, f"reads: {one_line(os.path.realpath(folder))} (the skill {name})")
+    return folders
+
+
+def member_tools(frame: Frame, seated: SeatedMember, *, has_skill_files: bool = False) -> tuple[ToolSpec, ...]:
+    """Return the tools that the role lists, without those that need a folder if no folder is readable. If the member's skills
+    have files, it gets the tools to read them. Empty if the model does not support tools."""
+    run = frame.run
+    role_tools = {*seated.role.tools, *(SKILL_TOOLS if has_skill_files else ())}
+    if not role_tools or not run.resolve_model(seated.model).tools:
         return ()
     texts = tool_descriptions(run)
-    packaged = [name for name in role.tools if name not in texts and name not in registry.BUILT_IN["tools"]]
+    packaged = [name for name in seated.role.tools if name not in texts and name not in registry.BUILT_IN["tools"]]
     specs = []
-    for name in (*(name for name in texts if name in role.tools), *packaged):
+    for name in (*(name for name in texts if name in role_tools), *packaged):
         if not registry.is_registered("tools", name):  # the checker has warned
             continue
         try:
@@ -160,7 +194,7 @@ def member_tools(frame: Frame, seated: SeatedMember) -> tuple[ToolSpec, ...]:
         except UsageError as error:
             _report_once(run, f"warning: {error}")
             continue
-        if frame.phase.names["repository"] or not tool.needs_repository:
+        if frame.phase.names["repository"] or has_skill_files or not tool.needs_repository:
             if tool.effect == "executes":
                 _report_once(run, f"executes: models may call the tool {name}")
             specs.append(ToolSpec(**tool_spec(name, texts.get(name, tool.description), tool.parameters)))

@@ -31,6 +31,7 @@ from skillrun.runtime.prompts.shared_prefix import (
     get_shared_prefix,
     record_token_budget,
     render_material,
+    render_skill,
     render_template,
 )
 from skillrun.runtime.run import PhaseRun
@@ -84,7 +85,7 @@ def build_request(frame: Frame, step: Step, seated: SeatedMember, parts: PromptP
     if seated.id not in role_texts:
         library = frame.run.program.library
         skills = [
-            {"name": name, "body": skill.body}
+            {"name": name, "body": render_skill(frame.run, skill, has_tools=parts.resolved.tools)}
             for name in seated.role.skills
             if (skill := library.agent_skill(name)) is not None
         ]

@@ -10,7 +10,9 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final
 
+from skillrun.definitions.definitions import AgentSkill, Reference
 from skillrun.models.messages import Block
+from skillrun.repository.repository import SKILL_PREFIX
 from skillrun.runtime.prompts.material import (
     TITLE_ONLY,
     WHOLE,
@@ -213,17 +215,26 @@ def record_token_budget(phase: PhaseRun, window: int) -> int:
 
 def _references(phase: PhaseRun) -> Iterator[tuple[str, str]]:
     library = phase.run.program.library
-    for reference in phase.phase.references:
-        if reference.when is not None and not reference.when.render(phase.names):
-            continue
+    for reference in active_references(phase):
         if reference.is_agent_skill:
             skill = library.agent_skill(reference.skill)
-            body = skill.body if skill else ""
+            body = render_skill(phase.run, skill) if skill else ""
         else:
             text = library.text(reference.skill, "reference")
             body = text.template.render_text(phase.names) if text else ""
         if body.strip():
             yield reference.skill, body.strip()
+
+
+def active_references(phase: PhaseRun) -> list[Reference]:
+    """Return the references of a phase whose condition holds."""
+    return [each for each in phase.phase.references if each.when is None or each.when.render(phase.names)]
+
+
+def render_skill(run: Run, skill: AgentSkill, *, has_tools: bool = True) -> str:
+    """Return an Agent Skill as text for a prompt. It names the skill's folder to a member that has tools."""
+    folder = f"{SKILL_PREFIX}{skill.name}/" if skill.folder is not None and has_tools else ABSENT
+    return render_template(run, "system/agent-skill", {"body": skill.body, "folder": folder}).strip()
 
 
 def render_template(run: Run, name: str, names: Mapping[str, Any]) -> str:

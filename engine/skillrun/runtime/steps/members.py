@@ -14,7 +14,7 @@ from skillrun.definitions.definitions import Protocol, Step
 from skillrun.models.messages import PERMANENT_ERRORS
 from skillrun.runtime.calls.conversation import converse, is_last_attempt
 from skillrun.runtime.calls.member_request import MemberReply, MemberRequest, report_pruned_items
-from skillrun.runtime.calls.tools import lookup_tool, member_tools
+from skillrun.runtime.calls.tools import lookup_tool, member_skill_folders, member_tools
 from skillrun.runtime.errors import StepFailed, Stopped
 from skillrun.runtime.frame import Frame, SeatedMember, StepResult, Task, resolve_members
 from skillrun.runtime.prompts.context import (
@@ -163,7 +163,8 @@ def _build_request(
 ) -> MemberRequest:
     run, schema = frame.run, shape.schema if shape else None
     resolved = run.resolve_model(seated.model)
-    tools = member_tools(frame, seated)
+    folders = member_skill_folders(frame, seated)
+    tools = member_tools(frame, seated, has_skill_files=bool(folders))
 
     def build_parts(*, remembers: bool) -> PromptParts:
         """Return the member's prompt parts, depending on whether it remembers its conversation."""
@@ -202,6 +203,8 @@ def _build_request(
         turns,
         calls,
         record_request,
+        folders,
+        seated.role.tools.keys(),
         resolved.max_output,
     )
 
