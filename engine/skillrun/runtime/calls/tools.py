@@ -177,8 +177,10 @@ def member_skill_folders(frame: Frame, seated: SeatedMember) -> dict[str, Path]:
 
 
 def member_tools(frame: Frame, seated: SeatedMember, *, has_skill_files: bool = False) -> tuple[ToolSpec, ...]:
-    """Return the tools that the role lists, without those that need a folder if no folder is readable. If the member's skills
-    have files, it gets the tools to read them. Empty if the model does not support tools."""
+    """Return the tools that the role lists, and the tools to read the files of the member's skills, if any.
+
+    Tools that need a folder are left out if no folder is readable. Empty if the model does not support tools.
+    """
     run = frame.run
     role_tools = {*seated.role.tools, *(SKILL_TOOLS if has_skill_files else ())}
     if not role_tools or not run.resolve_model(seated.model).tools:
