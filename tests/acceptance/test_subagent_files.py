@@ -230,6 +230,7 @@ MODE = "keys that have no effect: mode; keys that are used: name, model"
         ("\n\n---\nname: reader\nmodel: opus\n---\nYou read.", "You read.", []),
         ("# Notes\n---\nname: reader\nmodel: opus\n---\nYou read.", "# Notes\nYou read.", []),
         ("name: reader\nmodel: opus\n---\nYou read.", "You read.", []),
+        ("# A\n```\n---\nname: x\n---\n```", "# A\n```\n---\nname: x\n---\n```", [NO_FRONTMATTER]),
         ("---\nname: reader\nmodel: opus\nmode: subagent\n---\nYou read.", "You read.", [MODE]),
     ],
 )

@@ -9,6 +9,7 @@ import os
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain, count
 from pathlib import Path
@@ -56,8 +57,9 @@ def enclosing_project(place: Path) -> Path | None:
     for patterns in ((*_OWN, *config), _RUNS):
         for folder in folders:
             found = (path.name for pattern in patterns for path in folder.glob(pattern))
-            if any(name != "README.md" for name in found):
-                return folder
+            with suppress(OSError):  # a folder is removed meanwhile
+                if any(name != "README.md" for name in found):
+                    return folder
     return None
 
 

@@ -39,6 +39,7 @@ _OWN_KEYS: Final = frozenset(("description", "model", "tools", "skills", "varian
 KNOWN_KEYS: Final = METADATA_KEYS | BEHAVIOR_KEYS | _OWN_KEYS
 _REQUIRED_KEYS: Final = ("name", "description")  # a frontmatter has one of them
 _STRUCTURED_KEYS: Final = ("variants",)  # their errors are reported
+MAX_LINES_ABOVE: Final = 5  # a rule further below is part of the text
 _PROSE_KEY: Final = "description"
 _RULE: Final = re.compile(r"^[ \t\ufeff]*---[^\S\n]*(?:\n|\Z)", re.MULTILINE)
 _KEY: Final = re.compile(r"^(?P<key>\w[\w.-]*)[ \t]*:(?=[ \t\n]|\Z)[ \t]*", re.MULTILINE)
@@ -56,7 +57,10 @@ def split_foreign(source: Source, problems: Problems) -> Frontmatter | None:
     """Return the frontmatter, which text may precede, and the body; None if the file has no frontmatter."""
     rules = [match.span() for match in _RULE.finditer(source.text)][:3]
     for (opening, start), (end, body) in pairwise(rules):
-        above = (0, opening) if source.text[:opening].strip() else (body, body)
+        text = source.text[:opening].strip()
+        if text.count("\n") >= MAX_LINES_ABOVE or "```" in text:
+            break
+        above = (0, opening) if text else (body, body)
         mapping = _parse_frontmatter(source, start, end, problems, required=bool(opening))
         if mapping is not None:
             return Frontmatter(mapping, (above, (body, len(source.text))))
