@@ -24,6 +24,7 @@ from skillrun.runtime.prompts.shared_prefix import material_blocks
 from skillrun.runtime.prompts.step_records import merge_step_records
 from skillrun.runtime.run import PhaseRun, Run
 from skillrun.runtime.scope import new_frame
+from skillrun.scoring.compaction import list_records
 from skillrun.store.frontmatter import MAX_DATA, plain_data, to_frontmatter
 from skillrun.store.outcome import NextStep
 from skillrun.store.summaries import WAITING_STATUS, Summary
@@ -163,8 +164,8 @@ async def _summarize_with_model(
         return {}
     texts = ((path, phase.run.store.artifacts.text(path)) for path in phase.record.artifacts)
     artifacts = [{"path": path, "text": body} for path, body in texts if body]
-    known = phase.names["phases"].values()
-    questions = [question for earlier in known for question in earlier["summary"].get("open_questions") or []]
+    records = list_records(earlier["summary"] for earlier in phase.names["phases"].values())
+    questions = [entry.record for entry in records if entry.kind == "open_questions" and not entry.status]
     names = {
         "phase": phase.name,
         "description": phase.phase.description,

@@ -10,19 +10,23 @@ import re
 import string
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import count
 from math import ceil
 from operator import mul
 from typing import Any
 
 MARKER = " […]"
 LONGEST_PIECE = 80  # characters; a longer word or run of characters may be cut
-KINDS = ("risks_identified", "open_questions", "key_decisions")
+DECISIONS = "key_decisions"
+KINDS = ("risks_identified", "open_questions", DECISIONS)
 """The kinds of records that are accumulated. If records have equal weight and age, those of an earlier kind in this
 list are dropped first."""
 
-_LEVEL_FIELDS = {"risks_identified": "severity", "open_questions": "priority", "key_decisions": "confidence"}
+_STATEMENT_FIELDS = {"risks_identified": "risk", "open_questions": "question", DECISIONS: "decision"}
+_LEVEL_FIELDS = {"risks_identified": "severity", "open_questions": "priority", DECISIONS: "confidence"}
 _LEVELS = ("LOW", "MEDIUM", "HIGH", "CRITICAL")
 _WIDE = {2: 1.0, 3: 1.5, 4: 3.0}
 _RULES = "-=*#~._"
@@ -84,50 +88,107 @@ def clip(text: str, n: int) -> str:
     return text[: _boundary(text, end)].rstrip() + MARKER
 
 
+@dataclass(frozen=True)
+class RecordedEntry:
+    """A decision, an open question or a risk in the summary of a phase.
+
+    The id in `record` is unique among records of the same kind that are not replaced; `written_id` is the id in the
+    summary. `age` is the position of the summary. `status` says what replaced or settled the record; empty if nothing
+    did.
+    """
+
+    phase: str
+    kind: str
+    record: Mapping[str, Any]
+    written_id: str = ""
+    age: int = 0
+    status: str = ""
+
+    @property
+    def id(self) -> str:
+        """The id of the record; empty if it has none."""
+        return _id_of(self.record)
+
+
+def list_records(summaries: Iterable[Mapping[str, Any]]) -> list[RecordedEntry]:
+    """Return all records in the summaries of phases, oldest first, each with its status.
+
+    A record replaces an earlier one of its kind with the same id if it comes from a later run of the same phase or says
+    the same, or if it is a decision whose `resolves` names the id. Otherwise it is another record, and gets a new id,
+    which begins with its phase. A decision settles the question and the risk that its `resolves` names. If neither
+    exists, it replaces the decision with this id in an earlier summary.
+    """
+    entries: list[RecordedEntry] = []
+    latest: dict[tuple[str, str], int] = {}  # the position in `entries`, by kind and id
+    possible_ids: dict[str, Iterator[str]] = {}
+    for age, summary in enumerate(summaries):
+        phase = str(summary.get("phase") or "")
+        written = {kind: _records(summary, kind) for kind in reversed(KINDS)}
+        taken = {name for _, name in latest} | {_id_of(record) for records in written.values() for record in records}
+        for kind, records in written.items():
+            for record in records:
+                name = new_id = _id_of(record)
+                if (kind, name) in latest:
+                    place = latest[kind, name]
+                    earlier = entries[place]
+                    is_rerun = earlier.phase == phase and earlier.age < age
+                    is_replacement = kind == DECISIONS and name in _ids(record.get("resolves")) and earlier.age < age
+                    if is_rerun or is_replacement or _statement(kind, earlier.record) == _statement(kind, record):
+                        entries[place] = replace(earlier, status=f"replaced by that of {phase}")
+                    else:
+                        base = f"{phase.upper()}-{name}" if phase else name
+                        new_ids = possible_ids.setdefault(base, _possible_ids(base))
+                        new_id = next(new for new in new_ids if new not in taken)
+                        taken.add(new_id)
+                if new_id:
+                    latest[kind, new_id] = len(entries)
+                shown = {**record, "id": new_id} if new_id != name else record
+                entries.append(RecordedEntry(phase, kind, shown, name, age))
+        for decision in [entry for entry in entries if entry.age == age and entry.kind == DECISIONS]:
+            for name in _ids(decision.record.get("resolves")):
+                targets = [latest[kind, name] for kind in KINDS if kind != DECISIONS and (kind, name) in latest]
+                verb = "settled" if targets else "replaced"
+                if not targets and (DECISIONS, name) in latest and entries[latest[DECISIONS, name]].age < age:
+                    targets = [latest[DECISIONS, name]]
+                for place in targets:
+                    entries[place] = replace(entries[place], status=f"{verb} by {decision.id or 'a decision'}")
+    return entries
+
+
 def accumulate(entries: Iterable[Mapping[str, Any]], budget: int) -> dict[str, list[Any]]:
     """Return the decisions, open questions and risks of earlier phases that fit into `budget` tokens.
 
-    `entries` are the summaries of the phases, oldest first. A record replaces an earlier record of its kind with the
-    same id. A question or risk is removed if the `resolves` of a decision in the same or a later summary names it.
-    Each record gets the field `phase`, the name in the summary that it comes from.
+    `entries` are the summaries of the phases, oldest first. `list_records` says which of their records are replaced or
+    settled; these are left out. Each record gets the field `phase`, the name in the summary that it comes from.
 
     Then records are dropped until the rest fits, lowest weight first. Among records of equal weight, the oldest is
     dropped first. The field `dropped` of the result lists them in this order, as mappings with `kind` and `record`.
     """
-    current_records: dict[tuple[str, Any], tuple[str, Mapping[str, Any]]] = {}
-    for age, entry in enumerate(entries):
-        origin = {"phase": entry["phase"]} if "phase" in entry else {}
-        for kind in KINDS:
-            for place, record in enumerate(_records(entry, kind)):
-                name = record.get("id")
-                key = (kind, name if isinstance(name, str) and name else (age, place))
-                current_records.pop(key, None)
-                current_records[key] = (kind, {**record, **origin})
-        for decision in _records(entry, "key_decisions"):
-            for question in _ids(decision.get("resolves")):
-                current_records.pop(("open_questions", question), None)
-                current_records.pop(("risks_identified", question), None)
-    records = list(current_records.values())
-    total = sum(record_cost(record) for _, record in records)
+    records = [
+        replace(entry, record={**entry.record, **({"phase": entry.phase} if entry.phase else {})})
+        for entry in list_records(entries)
+        if not entry.status
+    ]
+    total = sum(record_cost(entry.record) for entry in records)
     dropped_order: list[int] = []
 
-    def weight(place: int) -> int:
-        """The rank of the record's level. An unknown level counts as medium."""
-        kind, record = records[place]
-        level = record.get(_LEVEL_FIELDS[kind])
-        return _LEVELS.index(level if level in _LEVELS else "MEDIUM")
+    def weight(place: int) -> tuple[int, int, int]:
+        """The rank of the record's level, its age and its kind. An unknown level counts as medium."""
+        entry = records[place]
+        level = entry.record.get(_LEVEL_FIELDS[entry.kind])
+        return _LEVELS.index(level if level in _LEVELS else "MEDIUM"), entry.age, KINDS.index(entry.kind)
 
     for place in sorted(range(len(records)), key=weight):
         if total <= budget:
             break
-        total -= record_cost(records[place][1])
+        total -= record_cost(records[place].record)
         dropped_order.append(place)
     dropped_indices = set(dropped_order)
     result: dict[str, list[Any]] = {
-        kind: [record for at, (other, record) in enumerate(records) if other == kind and at not in dropped_indices]
+        kind: [entry.record for at, entry in enumerate(records) if entry.kind == kind and at not in dropped_indices]
         for kind in reversed(KINDS)
     }
-    result["dropped"] = [{"kind": records[at][0], "record": records[at][1]} for at in dropped_order]
+    result["dropped"] = [{"kind": records[at].kind, "record": records[at].record} for at in dropped_order]
     return result
 
 
@@ -166,9 +227,23 @@ def _records(entry: Mapping[str, Any], kind: str) -> list[Mapping[str, Any]]:
 
 
 def _ids(resolves: Any) -> list[str]:
-    if isinstance(resolves, str):
-        return [resolves]
-    return [id_ for id_ in resolves if isinstance(id_, str)] if isinstance(resolves, Sequence) else []
+    listed = [resolves] if isinstance(resolves, str) else resolves
+    return [name for name in listed if isinstance(name, str) and name] if isinstance(listed, Sequence) else []
+
+
+def _id_of(record: Mapping[str, Any]) -> str:
+    name = record.get("id")
+    return name if isinstance(name, str) else ""
+
+
+def _statement(kind: str, record: Mapping[str, Any]) -> str:
+    """Return what a record says, in a form that can be compared."""
+    return " ".join(str(record.get(_STATEMENT_FIELDS[kind]) or record.get("text") or "").casefold().split())
+
+
+def _possible_ids(base: str) -> Iterator[str]:
+    yield base
+    yield from (f"{base}-{number}" for number in count(2))
 
 
 def record_cost(record: Mapping[str, Any]) -> int:

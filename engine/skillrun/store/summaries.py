@@ -120,6 +120,8 @@ InvalidFields = list[tuple[tuple[str | int, ...], str]]
 def read_summary(data: Mapping[str, object]) -> tuple[Summary, InvalidFields]:
     """Return the summary in `data` without its invalid values, and a list of the invalid values.
 
+    A list or mapping keeps its valid entries.
+
     `CONTRACT_NAMES` are accepted in place of the project's own names, which have priority.
     """
     valid: dict[str, object] = {}
@@ -128,14 +130,24 @@ def read_summary(data: Mapping[str, object]) -> tuple[Summary, InvalidFields]:
     for key, value in {**aliases, **{key: value for key, value in data.items() if key not in CONTRACT_NAMES}}.items():
         if value is None and key in FIELDS:
             continue
-        if key == "artifacts" and isinstance(value, list):
-            valid[key] = [name for name in value if is_artifact_name(name)]
+        check = field_checks(Summary)[key] if key in FIELDS else lambda _: True
+        if isinstance(value, list) and check([]):
+            valid[key] = entries = []
+            for at, entry in enumerate(value):
+                if key == "artifacts" and not is_artifact_name(entry):
+                    invalid.append(((key, at), f"{quote_value(entry)} is not a valid artifact name"))
+                elif not check([entry]):
+                    invalid.append(((key, at), f"`{key}` has the invalid entry {quote_value(entry)}"))
+                else:
+                    entries.append(entry)
+        elif isinstance(value, dict) and check({}):
+            valid[key] = {name: entry for name, entry in value.items() if check({name: entry})}
             invalid += [
-                ((key, at), f"{quote_value(name)} is not a valid artifact name")
-                for at, name in enumerate(value)
-                if not is_artifact_name(name)
+                ((key, name), f"`{key}.{name}` has the invalid value {quote_value(entry)}")
+                for name, entry in value.items()
+                if not check({name: entry})
             ]
-        elif key not in FIELDS or field_checks(Summary)[key](value):
+        elif check(value):
             valid[key] = value
         else:
             invalid.append(((key,), f"`{key}` has the invalid value {quote_value(value)}"))
@@ -289,8 +301,9 @@ class Summaries:
         if name not in self._read:
             file = RunFile.read(self._files.path / name, self._files.read(name, MAX_BYTES))
             self._read[name], invalid_fields = read_summary(file.data)
-            for path, text in invalid_fields:
-                place = file.span_of(*path)
+            aliases = {CONTRACT_NAMES[key]: key for key in CONTRACT_NAMES.keys() & file.data.keys()}
+            for (key, *rest), text in invalid_fields:
+                place = file.span_of(str(key) if key in file.data else aliases[str(key)], *rest)
                 self._refusals.refuse(f"{name}:{place.line}:{place.column}: {text}")
         return self._read[name]
 

@@ -104,7 +104,69 @@ def test_each_record_names_its_phase() -> None:
     ]
     got = accumulate(entries, 500)
     phases = {record["id"]: record.get("phase") for kind in KINDS for record in got[kind]}
-    assert phases == {"D1": "architecture", "Q1": "clarify", "Q2": "clarify", "R1": "architecture", "D2": None}
+    of_architecture = dict.fromkeys(("ARCHITECTURE-D1", "R1"), "architecture")
+    assert phases == {**dict.fromkeys(("D1", "Q1", "Q2"), "clarify"), **of_architecture, "D2": None}
+
+
+def shown(*entries: dict[str, Any]) -> dict[str, str]:
+    """The ids that stay in the context, each with what the record says."""
+    got = accumulate(entries, 5000)
+    fields = {"key_decisions": "decision", "open_questions": "question", "risks_identified": "risk"}
+    return {record["id"]: record[field] for kind, field in fields.items() for record in got[kind]}
+
+
+@pytest.mark.row("P9")
+@pytest.mark.parametrize(
+    ("kind", "field"),
+    [("key_decisions", "decision"), ("open_questions", "question"), ("risks_identified", "risk")],
+)
+def test_a_record_of_another_phase_with_the_same_id_is_kept_and_renamed(kind: str, field: str) -> None:
+    def of(phase: str, *texts: str) -> dict[str, Any]:
+        return {"phase": phase, kind: [{"id": "D-1", field: text} for text in texts]}
+
+    first, other = of("clarify", "Use SQLite."), of("test-plan", "Test with Postgres.")
+    assert shown(first, other) == {"D-1": "Use SQLite.", "TEST-PLAN-D-1": "Test with Postgres."}
+    third = of("tasks", "Split it.")
+    assert shown(first, third, other) == {
+        "D-1": "Use SQLite.",
+        "TASKS-D-1": "Split it.",
+        "TEST-PLAN-D-1": "Test with Postgres.",
+    }
+    assert shown(first, of("tasks", "use  SQLite.")) == {"D-1": "use  SQLite."}, "it says the same"
+    assert shown(first, other, of("clarify", "Use files.")) == {
+        "D-1": "Use files.",
+        "TEST-PLAN-D-1": "Test with Postgres.",
+    }, "a phase that runs again replaces its own record"
+    assert list(shown(of("a", "One.", "Two.", "Three."))) == ["D-1", "A-D-1", "A-D-1-2"], "within one record too"
+    written = {"phase": "b", kind: [{"id": "B-D-1", field: "Two."}, {"id": "D-1", field: "Three."}]}
+    assert shown(of("a", "One."), written) == {"D-1": "One.", "B-D-1": "Two.", "B-D-1-2": "Three."}
+
+
+@pytest.mark.row("P9")
+def test_a_decision_replaces_that_of_another_phase_only_if_it_says_so() -> None:
+    old = entry(phase="clarify", key_decisions=[decision("D-1", "old")])
+    same_id = entry(phase="design", key_decisions=[decision("D-1", "new", resolves=["D-1"])])
+    other_id = entry(phase="design", key_decisions=[decision("D-2", "new", resolves="D-1"), decision("D-3", "more")])
+    assert shown(old, same_id) == {"D-1": "new"}
+    assert shown(old, other_id) == {"D-2": "new", "D-3": "more"}
+    one_record = entry(phase="clarify", key_decisions=[decision("D-1", "a"), decision("D-2", "b", resolves=["D-1"])])
+    assert shown(one_record) == {"D-1": "a", "D-2": "b"}, "nothing in the same summary"
+    answer = entry(phase="design", key_decisions=[decision("Q-1", "yes", resolves=["Q-1"])])
+    asked, later = entry(open_questions=[question("Q-1")]), entry(key_decisions=[decision("D-9", resolves=["Q-1"])])
+    assert shown(asked, answer, later) == {"Q-1": "yes", "D-9": "yes"}, "`resolves` means the question first"
+
+
+@pytest.mark.row("P9")
+def test_a_decision_settles_the_question_whose_shown_id_it_names() -> None:
+    first = entry(phase="a", open_questions=[{"id": "Q-1", "question": "Who?"}])
+    own = entry(
+        phase="b",
+        open_questions=[{"id": "Q-1", "question": "When?"}],
+        key_decisions=[decision("D-1", resolves=["Q-1"])],
+    )
+    assert shown(first, own) == {"D-1": "yes", "B-Q-1": "When?"}
+    later = entry(phase="c", key_decisions=[decision("D-2", resolves=["B-Q-1"])])
+    assert shown(first, own, later) == {"D-1": "yes", "D-2": "yes"}
 
 
 @pytest.mark.row("P9")

@@ -55,3 +55,32 @@ def test_a_full_disk_leaves_no_runs_folder_without_its_gitignore(
     assert not (tmp_path / "runs").exists()
     assert LocalStore(tmp_path / "runs").reserve_name("Ada") == "ada"
     assert (tmp_path / "runs" / ".gitignore").is_file()
+
+
+@pytest.mark.row("P9", "R4")
+def test_an_edited_summary_keeps_its_valid_entries_and_each_other_is_reported_with_its_line(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    (folder / "summaries").mkdir(parents=True)
+    (folder / "summaries" / "one.md").write_text(
+        "---\nstage: one\nstatus: completed\nstage_number: first\nartifacts_written:\n- a.md\n- 7\n"
+        "key_decisions:\n- {id: D-1, decision: Use SQLite.}\n- Use Redis.\n- {id: D-2, decision: Split it.}\n-\n"
+        "open_questions: none\nquality_warnings: [Thin., [Thinner.]]\nfailures:\n  first: 2\n  second: -1\n"
+        "usage: {calls: 3, price: a lot}\ngoto: {target: zero}\n---\n"
+    )
+    run = LocalRun(folder).data()
+    summary = run.summaries.find("one")
+    assert summary is not None
+    assert [record["id"] for record in summary.key_decisions] == ["D-1", "D-2"]
+    assert (summary.artifacts, summary.quality_warnings) == (["a.md"], ["Thin."])
+    assert (summary.failures, summary.usage) == ({"first": 2}, {"calls": 3})
+    assert run.refusals.lines == [
+        "summaries/one.md:4:15: `number` has the invalid value `first`",
+        "summaries/one.md:7:3: `7` is not a valid artifact name",
+        "summaries/one.md:10:3: `key_decisions` has the invalid entry `Use Redis.`",
+        "summaries/one.md:12:2: `key_decisions` has the invalid entry `null`",
+        "summaries/one.md:13:17: `open_questions` has the invalid value `none`",
+        'summaries/one.md:14:27: `quality_warnings` has the invalid entry `["Thinner."]`',
+        "summaries/one.md:17:11: `failures.second` has the invalid value `-1`",
+        "summaries/one.md:18:26: `usage.price` has the invalid value `a lot`",
+        'summaries/one.md:19:7: `goto` has the invalid value `{"target": "zero"}`',
+    ]

@@ -10,8 +10,8 @@ from __future__ import annotations
 import errno
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import accumulate
 from pathlib import Path
@@ -34,7 +34,7 @@ from skillrun.runtime.frame import Frame, SeatedMember
 from skillrun.runtime.prompts.context import MIN_REPLY_TOKENS
 from skillrun.runtime.prompts.shared_prefix import active_references
 from skillrun.runtime.run import PhaseRun, Run
-from skillrun.scoring.compaction import KINDS, clip, estimate_tokens
+from skillrun.scoring.compaction import RecordedEntry, clip, estimate_tokens, list_records
 from skillrun.store.files import sha256_of
 from skillrun.syntax.diagnostics import SkillrunError, UsageError, sanitize
 from skillrun.templates.functions import wrap_untrusted_text
@@ -333,25 +333,6 @@ PARAMETERS: Final[Mapping[str, Any]] = {
 _WORDS: Final = {"key_decisions": "decision", "open_questions": "question", "risks_identified": "risk"}
 
 
-@dataclass(frozen=True)
-class RecordedEntry:
-    """A record of an earlier phase. `status` says what replaced or settled the record; empty if nothing did."""
-
-    phase: str
-    kind: str
-    record: Mapping[str, Any]
-    status: str
-
-    @property
-    def id(self) -> str:
-        return str(self.record["id"])
-
-    def __str__(self) -> str:
-        head = f"{self.id}: {_WORDS[self.kind]} of {self.phase}{f', {self.status}' if self.status else ''}"
-        rest = (f"  {key}: {_text(value)}" for key, value in self.record.items() if key != "id" and value)
-        return "\n".join((head, *rest))
-
-
 def lookup_tool(phase: PhaseRun) -> tuple[ToolSpec, ...]:
     """Return the tool if the phase's latest prompt lacks a record; an empty tuple if it has all of them."""
     dropped = {str(omission["record"].get("id")) for omission in phase.record.prompts.dropped_records}
@@ -363,26 +344,8 @@ def lookup_tool(phase: PhaseRun) -> tuple[ToolSpec, ...]:
 
 def recorded_entries(phase: PhaseRun) -> list[RecordedEntry]:
     """Return all records of earlier phases that have an id, oldest first."""
-    records = [
-        (str(data["summary"].get("phase", name)), kind, record)
-        for name, data in phase.names["phases"].items()
-        for kind in reversed(KINDS)
-        for record in _records_of_kind(data["summary"], kind)
-    ]
-    settled = {
-        question: str(record["id"])
-        for _, kind, record in records
-        for question in (_ids(record.get("resolves")) if kind == "key_decisions" else ())
-    }
-    last = {(kind, record["id"]): place for place, (_, kind, record) in enumerate(records)}
-    entries = []
-    for place, (name, kind, record) in enumerate(records):
-        later = last[kind, record["id"]]
-        standing = f"replaced by that of {records[later][0]}" if later != place else ""
-        if not standing and kind in ("open_questions", "risks_identified") and record["id"] in settled:
-            standing = f"settled by {settled[record['id']]}"
-        entries.append(RecordedEntry(name, kind, record, standing))
-    return entries
+    summaries = ({"phase": name, **data["summary"]} for name, data in phase.names["phases"].items())
+    return [entry for entry in list_records(summaries) if entry.id]
 
 
 def look_up(phase: PhaseRun, arguments: Mapping[str, Any], room: int) -> str:
@@ -398,8 +361,8 @@ def look_up(phase: PhaseRun, arguments: Mapping[str, Any], room: int) -> str:
     texts: list[str] = []
     missing: list[str] = []
     for name in wanted:
-        records = [entry for entry in known if entry.id.casefold() == name.casefold()]
-        texts += map(str, records)
+        records = [entry for entry in known if name.casefold() in (entry.id.casefold(), entry.written_id.casefold())]
+        texts += map(_describe, records)
         missing += [] if records else [name]
     if missing:
         ids = list(dict.fromkeys(entry.id for entry in known))
@@ -410,16 +373,11 @@ def look_up(phase: PhaseRun, arguments: Mapping[str, Any], room: int) -> str:
     return answer if len(missing) < len(wanted) else f"error: {answer}"
 
 
-def _records_of_kind(summary: Mapping[str, Any], kind: str) -> Iterator[Mapping[str, Any]]:
-    listed = summary.get(kind)
-    for record in listed if isinstance(listed, Sequence) and not isinstance(listed, str) else ():
-        if isinstance(record, Mapping) and isinstance(record.get("id"), str) and record["id"]:
-            yield record
-
-
-def _ids(resolves: Any) -> list[str]:
-    listed = [resolves] if isinstance(resolves, str) else resolves
-    return [id_ for id_ in listed if isinstance(id_, str)] if isinstance(listed, Sequence) else []
+def _describe(entry: RecordedEntry) -> str:
+    renamed = f" under the id {entry.written_id}" if entry.written_id != entry.id else ""
+    head = f"{entry.id}: {_WORDS[entry.kind]} of {entry.phase}{renamed}{f', {entry.status}' if entry.status else ''}"
+    rest = (f"  {key}: {_text(value)}" for key, value in entry.record.items() if key != "id" and value)
+    return "\n".join((head, *rest))
 
 
 def _text(value: Any) -> str:

@@ -34,6 +34,15 @@ def test_a_later_record_replaces_an_earlier_one_and_both_are_told() -> None:
     assert look_up(phase(decided("D-1"), decided("D-1")), {"id": "d-1"}, 500).count("decision of") == 2
 
 
+def test_a_lookup_finds_every_record_with_an_id_that_two_phases_use() -> None:
+    both = phase(decided("D-1"), decided("D-1", decision="No."), decided("D-2", resolves=["P-1-D-1"]))
+    assert look_up(both, {"id": "d-1"}, 500) == (
+        "D-1: decision of p-0\n  decision: So.\n\n"
+        "P-1-D-1: decision of p-1 under the id D-1, replaced by D-2\n  decision: No."
+    )
+    assert look_up(both, {"id": "P-1-D-1"}, 500).startswith("P-1-D-1: decision of p-1")
+
+
 @pytest.mark.parametrize("odd", [None, 7, "", ["a"], {"a": 1}])
 def test_what_is_no_record_is_passed_over(odd: Any) -> None:
     strange = phase(
