@@ -18,7 +18,7 @@ from skillrun.cli.output import Output
 from skillrun.library.roots import SKILL_FILE, build_file_index, search_path
 from skillrun.syntax.diagnostics import Problems, escape_line
 from skillrun.syntax.reading import open_file, read_source
-from skillrun.syntax.source import MAX_PROSE, Scalar
+from skillrun.syntax.source import MAX_PROSE, Scalar, items_of
 
 FOLDERS: Final = {
     "workflows": "workflows/*.md",
@@ -46,6 +46,10 @@ class ListedFile:
     origin: str
     replaces: str = ""
 
+    def to_dict(self) -> dict[str, str]:
+        """Return the fields, without `replaces` if the file replaces none."""
+        return {name: value for name, value in asdict(self).items() if value or name != "replaces"}
+
     def describe(self, room: int) -> str:
         """Return the description and the origin in one line of at most `room` characters."""
         place = f" ({self.origin}{f', replaces that of the {self.replaces}' if self.replaces else ''})"
@@ -66,7 +70,7 @@ def listing(out: Output) -> int:
         for item in files:
             name = f"{item.name:{width - 1}} "
             out.line(escape_line(f"  {name}{item.describe(LINE_WIDTH - len(name) - 2)}"))
-    out.data({title: [asdict(item) for item in files] for title, files in folders.items()})
+    out.data({title: [item.to_dict() for item in files] for title, files in folders.items()})
     return 0
 
 
@@ -99,7 +103,6 @@ def _read_description(path: Path, inside: Path | None) -> str:
 
 def _read_yaml_description(path: Path, inside: Path | None) -> str:
     """Return the description from frontmatter that needs the YAML parser."""
-    from skillrun.definitions.reader import Reader
     from skillrun.syntax.document import parse_foreign, parse_frontmatter
 
     problems = Problems()
@@ -109,7 +112,9 @@ def _read_yaml_description(path: Path, inside: Path | None) -> str:
     if "roles" in path.parts or path.name.upper() == SKILL_FILE.upper():
         document = parse_foreign(source, problems)
         node = document.frontmatter.get("description") if document is not None else None
-        return UNREADABLE if document is None else Reader(problems).read_label(node) if node is not None else ""
+        items = items_of(node) or (node,)
+        texts = [item.as_written for item in items if isinstance(item, Scalar) and item.value is not None]
+        return UNREADABLE if document is None else ", ".join(texts)
     front = parse_frontmatter(source, problems)[0]
     node = front.get("description") if front is not None else None
     if problems.has_errors or (node is not None and not isinstance(node, Scalar)):
