@@ -16,7 +16,7 @@ unexport PYTHONDONTWRITEBYTECODE
 ifndef SIDE_BY_SIDE
 .NOTPARALLEL:
 endif
-.PHONY: help measure demo record-demo test test-all check-lint check-types check-imports check-tests check-slow-tests coverage lint format docs pictures vscode bench chaos chaos-workers fuzz clean
+.PHONY: help measure demo record-demo test test-all check-lint check-types check-imports check-tests check-slow-tests coverage lint format docs pictures vscode bench servers chaos chaos-workers fuzz clean
 
 help: ## show these commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 24
@@ -78,6 +78,9 @@ vscode: ## build editors/vscode/skillrun.vsix, the extension for VS Code; needs 
 bench: .venv/.installed-local ## measure against the peers and print a table
 	$(BIN)/python -m bench
 
+servers: .venv/.installed-dev ## install the model servers that slow tests use into .cache/servers; compiles llama-cpp-python
+	$(BIN)/python -m tests.model_servers.environment
+
 chaos: .venv/.installed-dev ## faults of disks, providers, processes and people, by the thousand, from CHAOS_SEED (8)
 	CHAOS_SEED='$(CHAOS_SEED)' CHAOS_ONLY='$(CHAOS_ONLY)' CHAOS_CASE='$(CHAOS_CASE)' $(BIN)/python -m tests.faults
 
@@ -88,7 +91,7 @@ fuzz: .chaos-venv/.installed ## fuzz the parsers and templates for FUZZ_SECONDS 
 	FUZZ_SECONDS=$(FUZZ_SECONDS) CHAOS_SEED=$(CHAOS_SEED) .chaos-venv/bin/python tests/chaos/fuzz.py $(INPUT)
 
 clean: ## remove the environments and the caches; runs/ stays
-	rm -rf .venv .bench-venv .chaos-venv .chaos .site dist .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf .venv .cache .bench-venv .chaos-venv .chaos .site dist .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	find engine tests bench docsite -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .venv/.installed: pyproject.toml

@@ -7,7 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
+from pathlib import Path
 from typing import Any, Final
+
+import yaml
 
 from docsite.command_pages import commands
 from docsite.tables import key_table, page, table
@@ -146,6 +149,7 @@ def index() -> str:
         ["[Problems](problems.md)", "the codes of the checker"],
         ["[Models](models.md)", "the keys of `config/models.yaml`"],
         ["[Cases and scripts](cases.md)", "the keys of a case and of scripted replies"],
+        ["[Model servers](servers.md)", "the servers that were tested, with the entry for each"],
         ["[Environment variables](../running.md#environment-variables)", "the variables that skillrun reads"],
         ["[Exit codes](../running.md#exit-codes)", "the exit codes of commands"],
         ["[JSON](../running.md#json)", "the output of `--json`"],
@@ -153,6 +157,38 @@ def index() -> str:
     ]
     return page("Reference", ["Tables and lists. Each page links to explanations.", table([], rows)])
 
+
+def servers() -> str:
+    """The model servers that were tested, with the entry for each. Their slow test writes the results."""
+    known, tried = (yaml.safe_load((_SERVERS / name).read_text(encoding="utf-8")) for name in _SERVER_FILES)
+    rows, parts = [], []
+    for name, server in known.items():
+        results, key = tried.get(name, {}), name.lower()
+        states = [_STATES[results.get(each, "")] for each in _CHECKS]
+        rows.append([f"[{name}](#{key.replace('.', '')})", *states])
+        tier = f"{key}:{server['name']}"
+        lines = {"providers": {key: server["entry"]}, "tiers": {"strong": tier, "fast": tier}}
+        entry = "\n".join(
+            f"{part}: {yaml.safe_dump(value, default_flow_style=True, sort_keys=False, width=200).strip()}"
+            for part, value in lines.items()
+        )
+        adapted = ", ".join(f"`{each}: {value}`" for each, value in results.get("adapted", {}).items())
+        change = f" skillrun adapts its requests by itself: {adapted}." if adapted else ""
+        parts += [f"## {name}", f"{server['package']}. {server['note']}{change}", f"```yaml\n{entry}\n```"]
+    intro = (
+        "Servers on your own machine that were tested with skillrun. To test yours, run "
+        "[`skillrun doctor --provider NAME`](../running.md#testing-a-server).\n\n"
+        "The first four columns are the requests of this command. The workflow has texts, schemas, a panel, tools, a "
+        "persistent session. The plan is `skillrun plan --mode rapid`. *accepted* means that the server accepts the "
+        "request, but the model does not do what it asks for."
+    )
+    return page("Model servers", [intro, table(("server", *_CHECKS), rows), *parts])
+
+
+_SERVERS: Final = Path(__file__).parents[1] / "tests" / "model_servers"
+_SERVER_FILES: Final = ("servers.yaml", "results.yaml")
+_CHECKS: Final = ("text", "schema", "tool", "conversation", "workflow", "plan")
+_STATES: Final = {"ok": "works", "warning": "accepted", "note": "not sent", "missing": "fails", "": "not tested"}
 
 PAGES: Final[Mapping[str, Callable[[], str]]] = {
     "README.md": index,
@@ -162,6 +198,7 @@ PAGES: Final[Mapping[str, Callable[[], str]]] = {
     "problems.md": problems,
     "models.md": models,
     "cases.md": cases,
+    "servers.md": servers,
 }
 """The pages of `docs/reference/` by file name."""
 

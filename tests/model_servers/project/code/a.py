@@ -1,0 +1,3 @@
+"""The limit."""
+
+LIMIT = 42
