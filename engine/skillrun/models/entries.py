@@ -119,10 +119,10 @@ class EmbeddedConfig:
 @dataclass(frozen=True)
 class RetryPolicy:
     """Limits a call to `attempts` attempts in total. The first wait is `first` seconds, and each further wait is twice
-    as long unless the provider requests a different wait. No wait ends more than `seconds` after the start of the
+    as long, or longer if the provider requests it. No wait ends more than `seconds` after the start of the
     call."""
 
-    attempts: int = 6
+    attempts: int = 9
     seconds: float = 180
     first: float = 1
 

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from email.utils import parsedate_to_datetime
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from skillrun.models.messages import ErrorKind, ModelError
 
 if TYPE_CHECKING:
     from skillrun.models.entries import ProviderConfig
     from skillrun.models.redaction import Redactor
+    from skillrun.models.response_bodies import ReadBody
 
 LONGEST = 300
 MAX_VALIDATION_ERRORS = 3  # listed per reply
@@ -28,52 +34,132 @@ _MESSAGES: dict[ErrorKind, tuple[str, str]] = {
         "Resume later with `skillrun resume RUN`, or raise the provider's `timeout` in config/models.yaml.",
     ),
     "too_long": ("the request is longer than the window of `{model}`", "Choose a larger model or shorten the prompt."),
+    "refusal": ("the content filter of {provider} refuses the prompt", "Change the prompt, or choose another model."),
     "budget": ("the account at {provider} has no credit left", "Add credit, or choose another model."),
 }
-_TOO_LONG = re.compile(
-    r"exceed\w*[^.]{0,60}\bcontext|context (?:window|length|size)[^.]{0,60}exceed|context_length_exceeded"
-    r"|exceed_context_size|exceeds the maximum number of tokens|maximum context length"
-    r"|(?:prompt|input) is too long|(?:larger|greater) than the context",
-    re.IGNORECASE,
+
+
+class FailureRule(NamedTuple):
+    """A row of the table of failures: HTTP statuses, the words of the body (any, if None), and what the failure is."""
+
+    statuses: range | frozenset[int]
+    words: re.Pattern[str] | None
+    kind: ErrorKind
+
+
+def _words(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern, re.IGNORECASE)
+
+
+_ERRORS = range(400, 600)
+FAILURES: tuple[FailureRule, ...] = (
+    FailureRule(
+        frozenset(_ERRORS) - {429},
+        _words(
+            r"exceed\w*[^.]{0,60}\bcontext|context (?:window|length|size)[^.]{0,60}exceed|context_length_exceeded"
+            r"|exceed_context_size|exceeds the maximum number of tokens|maximum context length"
+            r"|(?:prompt|input) is too long|(?:larger|greater) than the context|context the overflows"
+        ),
+        "too_long",
+    ),
+    FailureRule(
+        frozenset({400, 403, 422}),
+        _words(r"content[_ ]?filter|content management policy|ResponsibleAIPolicy|content_policy|moderation"),
+        "refusal",
+    ),
+    FailureRule(frozenset({400, 403}), _words(r"API_KEY_INVALID"), "auth"),  # Google
+    FailureRule(
+        frozenset({400, 402, 403, 429}),
+        _words(r"insufficient[_ ](?:quota|balance|funds|credit)|credit balance is too low|billing_hard_limit"),
+        "budget",
+    ),
+    FailureRule(frozenset({401, 403}), None, "auth"),
+    FailureRule(frozenset({402}), None, "budget"),
+    FailureRule(frozenset({404, 405}), None, "not_found"),
+    FailureRule(frozenset({408}), None, "timeout"),
+    FailureRule(frozenset({409, 423, 425, 498}), None, "overloaded"),
+    FailureRule(frozenset({413}), None, "too_long"),
+    FailureRule(frozenset({429}), None, "rate_limit"),
+    FailureRule(range(400, 500), None, "invalid_request"),
+    FailureRule(frozenset({501, 505}), None, "invalid_request"),
+    FailureRule(range(500, 600), None, "overloaded"),
 )
-"""The words in which servers refuse a request that exceeds the window."""
-_TRANSIENT_STATUSES = frozenset({409, 425})  # of the statuses 4xx: the same request can succeed later
+"""The kind of every failure with an HTTP status; the first row that matches counts. Kinds in `RETRYABLE_ERRORS` are
+cured by waiting. The others are cured only by another request, which `models/capabilities.py` finds if the words name a
+field that skillrun adds by itself."""
+_NAMES_MODEL = _words(r"model|deployment|endpoints found|engine")
 _REFUSAL_KEYS = ("param", "error", "errors", "detail", "message", "msg", "reason")
 _SECONDS = re.compile(r"(\d{1,6}(?:\.\d+)?)s")
-_BY_STATUS: dict[int, ErrorKind] = {
-    400: "invalid_request", 401: "auth", 402: "budget", 403: "auth", 404: "not_found", 408: "timeout", 413: "too_long",
-    429: "rate_limit",
-}  # fmt: skip
-"""The kind of each error for which Pydantic AI reports only the HTTP status."""
+_NUMBER = re.compile(r"-?\d{1,12}(?:\.\d+)?")
+_TRY_AGAIN = re.compile(r"(?:try again|retry) (?:in|after) (?:(\d{1,4})m)?(\d{1,6}(?:\.\d+)?)(ms| ?s)", re.IGNORECASE)
+_KEY_MISSING = (
+    "{provider} requires a key",
+    "Set `key` of {provider} in config/models.yaml to the name of the environment variable that holds it.",
+)
+_WRONG_PATH = (
+    "the server of {provider} has nothing at its address {url}",
+    "Correct its base_url in config/models.yaml; it often ends in `/v1`.",
+)
 _UNREADABLE_MESSAGE = "the response of {provider} to a request for `{model}` cannot be read"
 _BASE_URL_HINT = "Check which server responds at the provider's base_url, which `skillrun models` shows."
 
 
-def model_error(error: Exception, provider: ProviderConfig, model: str, redactor: Redactor) -> ModelError:
+def model_error(
+    error: Exception,
+    provider: ProviderConfig,
+    model: str,
+    redactor: Redactor,
+    response: ReadBody | None = None,
+    headers: Mapping[str, str] = MappingProxyType({}),
+) -> ModelError:
     """Return the `ModelError` for an error raised by an SDK, by Pydantic AI, or while reading a response. Its `wait` is
-    the number of seconds that the provider asks to wait."""
+    the number of seconds that the provider asks to wait.
+
+    `response` and `headers` are those of the response, if there is one. Otherwise the SDK's error has them.
+    """
     import httpx2
 
     from skillrun.models.transport import ResponseRejected
 
     refused = _find_cause(error, ResponseRejected)
     if refused is not None:
-        return ModelError("other", f"the response of {provider.name} {refused}", next_step=_BASE_URL_HINT)
-    status = getattr(error, "status_code", None)
-    kind = _classify_error(error)
+        message = redactor.redact_error(f"the response of {provider.name} {refused}")
+        return ModelError("other", message, next_step=_BASE_URL_HINT)
+    body = response.body if response is not None else getattr(error, "body", None)
+    status = response.status if response is not None and response.status >= 400 else getattr(error, "status_code", None)
+    has_status = isinstance(status, int) and status in _ERRORS
+    kind = classify_failure(status, body) if has_status else _classify_error(error)
     template, step = _MESSAGES.get(kind, ("{provider} does not accept the request to `{model}`", ""))
-    if kind == "other" and status is None:
+    if kind == "auth" and not provider.key:
+        template, step = _KEY_MISSING
+    elif kind == "not_found" and not _names_model(body):
+        template, step = _WRONG_PATH
+    elif kind == "other" and status is None:
         template, step = _UNREADABLE_MESSAGE, _BASE_URL_HINT
     names = {"provider": provider.name, "key": provider.key or "its key", "url": provider.base_url, "model": model}
     explanation = redactor.redact_error(_describe_invalid_reply(error)) if template == _UNREADABLE_MESSAGE else ""
     detail = ": ".join(
-        part for part in (f"HTTP {status}" if status else "", explanation or _provider_message(error, redactor)) if part
+        part
+        for part in (f"HTTP {status}" if status else "", explanation or _provider_message(body, error, redactor))
+        if part
     )
     message = redactor.redact_error(template.format(**names)) + (f" ({detail})" if detail else "")
     failure = ModelError(kind, message, next_step=step.format(**names))
-    failure.wait = _retry_delay(error)
+    failure.wait = _retry_delay(headers, body, error)
     failure.is_unreachable = _find_cause(error, httpx2.ConnectError) is not None
     return failure
+
+
+def classify_failure(status: Any, body: Any) -> ErrorKind:
+    """Return the kind of a failure with an HTTP status, by the table `FAILURES`."""
+    text = str(body)[:_MAX_SCAN]
+    rules = (rule for rule in FAILURES if status in rule.statuses and (rule.words is None or rule.words.search(text)))
+    return next(rule.kind for rule in rules)
+
+
+def _names_model(body: Any) -> bool:
+    """Whether the body of a response with status 404 is about the model, and not about the path."""
+    return not isinstance(body, str) and _NAMES_MODEL.search(str(body)[:_MAX_SCAN]) is not None
 
 
 def _find_cause(error: BaseException | None, kind: type[Exception]) -> Exception | None:
@@ -84,10 +170,9 @@ def _find_cause(error: BaseException | None, kind: type[Exception]) -> Exception
     return None
 
 
-def _body(error: Exception) -> Any:
+def _error_fields(body: Any) -> Any:
     """Return the error object in a response body: the `error` field, or the body itself. Google sends the object inside
     a list."""
-    body: Any = getattr(error, "body", None)
     if isinstance(body, list) and len(body) == 1:
         body = body[0]
     return body.get("error", body) if isinstance(body, dict) else body
@@ -106,51 +191,38 @@ def describe_refusal(body: Any) -> str:
     return body[:_MAX_SCAN] if isinstance(body, str) else ""
 
 
-def _details(error: Exception) -> list[dict[str, Any]]:
-    """Return the details of an error from Google. They contain a reason and the time to wait."""
-    body = _body(error)
-    details = body.get("details") if isinstance(body, dict) else None
-    return [detail for detail in details if isinstance(detail, dict)] if isinstance(details, list) else []
-
-
-def _retry_delay(error: Exception) -> float | None:
-    """Return the seconds to wait, taken from a header or from a detail in the body (`"retryDelay": "38s"`)."""
-    if (seconds := getattr(error, "retry_after", None)) is not None:
-        return float(seconds)
-    delays = (detail.get("retryDelay") for detail in _details(error))
-    matches = (_SECONDS.fullmatch(delay) for delay in delays if isinstance(delay, str))
-    return next((float(match[1]) for match in matches if match), None)
+def _retry_delay(headers: Mapping[str, str], body: Any, error: Exception) -> float | None:
+    """Return the seconds to wait. A header names them, a detail of Google's body (`"retryDelay": "38s"`), or the words
+    of the error (`try again in 3.2s`)."""
+    lowercase = {name.lower(): value for name, value in headers.items()}
+    retry_after = lowercase.get("retry-after", "")
+    for text, unit in ((lowercase.get("retry-after-ms", ""), 1000), (retry_after, 1)):
+        if _NUMBER.fullmatch(text.strip()):
+            return max(0.0, float(text)) / unit
+    with suppress(ValueError, TypeError):
+        return max(0.0, parsedate_to_datetime(retry_after).timestamp() - time.time())
+    fields = _error_fields(body)
+    details = fields.get("details") if isinstance(fields, dict) else None
+    for detail in details if isinstance(details, list) else ():
+        delay = detail.get("retryDelay") if isinstance(detail, dict) else None
+        if isinstance(delay, str) and (match := _SECONDS.fullmatch(delay)):
+            return float(match[1])
+    if match := _TRY_AGAIN.search(str(body)[:_MAX_SCAN]):
+        return int(match[1] or 0) * 60 + float(match[2]) / (1000 if match[3] == "ms" else 1)
+    return getattr(error, "retry_after", None)
 
 
 def _classify_error(error: Exception) -> ErrorKind:
+    """Return the kind of an error without an HTTP status."""
     import httpx2
-    from pydantic_ai import exceptions as ai
+    from pydantic_ai.exceptions import UserError
 
-    status = getattr(error, "status_code", 0)
-    if status != 429 and _TOO_LONG.search(str(getattr(error, "body", ""))[:_MAX_SCAN]):
-        return "too_long"
-    if any(detail.get("reason") == "API_KEY_INVALID" for detail in _details(error)):
-        return "auth"  # Google reports it with status 400
-    kinds: dict[ErrorKind, tuple[type[Exception], ...]] = {
-        "too_long": (ai.ModelContextWindowExceededError,),
-        "auth": (ai.ModelAuthenticationError,),
-        "not_found": (ai.ModelNotFoundError,),
-        "budget": (ai.ModelQuotaExceededError,),
-        "rate_limit": (ai.ModelRateLimitError,),
-        "overloaded": (ai.ModelUnavailableError, ai.ModelServerError),
-        "timeout": (ai.ModelTimeoutError, TimeoutError),
-        "connection": (ai.ModelConnectionError,),
-        "invalid_request": (ai.ModelRequestRejectedError, ai.UserError),
-    }
-    for kind, types in kinds.items():
-        if isinstance(error, types):
-            return kind
-    # An SDK that is called directly, for the list of models, raises this error.
-    if _find_cause(error, httpx2.TransportError) is not None:
-        return "timeout" if _find_cause(error, httpx2.TimeoutException) is not None else "connection"
-    if status in range(400, 500) and status not in _TRANSIENT_STATUSES:
-        return _BY_STATUS.get(status, "invalid_request")
-    return "overloaded" if status in range(500, 600) else "other"
+    if isinstance(error, UserError):
+        return "invalid_request"
+    timeouts = (_find_cause(error, kind) for kind in (TimeoutError, httpx2.TimeoutException))
+    if any(cause is not None for cause in timeouts):
+        return "timeout"
+    return "connection" if _find_cause(error, httpx2.TransportError) is not None else "other"
 
 
 def _describe_invalid_reply(error: Exception) -> str:
@@ -167,14 +239,15 @@ def _describe_invalid_reply(error: Exception) -> str:
     return "it does not follow its protocol" if type(error).__module__ == "builtins" else ""
 
 
-def _provider_message(error: Exception, redactor: Redactor) -> str:
-    """Return the provider's message, taken from the error's body if possible. Keys are removed before the message is
+def _provider_message(body: Any, error: Exception, redactor: Redactor) -> str:
+    """Return the provider's message, taken from the body if possible. Keys are removed before the message is
     shortened."""
-    body = _body(error)
-    if isinstance(body, dict):
-        body = body.get("message")
-    if not isinstance(body, str | None):
-        body = repr(body) if isinstance(body, int | float | bool) else ""
-    words = " ".join((body or str(error))[:_MAX_SCAN].split()) or type(error).__name__
+    fields = _error_fields(body)
+    if isinstance(fields, dict):
+        found = (fields.get(key) for key in ("message", "detail", "msg", "error"))
+        fields = next((value for value in found if isinstance(value, str | int | float | bool)), None)
+    if not isinstance(fields, str | None):
+        fields = repr(fields) if isinstance(fields, int | float | bool) else ""
+    words = " ".join((fields or str(error))[:_MAX_SCAN].split()) or type(error).__name__
     text = redactor.redact_error(words)
     return text if len(text) <= LONGEST else text[:LONGEST] + "…"

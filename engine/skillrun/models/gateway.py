@@ -201,8 +201,7 @@ class ModelGateway:
         seconds = min(policy.seconds, LOCAL_RETRY_SECONDS) if error.is_unreachable and is_local else policy.seconds
         if not error.retryable or attempt >= policy.attempts:
             return None
-        wait = error.wait
-        if wait is None:
-            wait = policy.first * 2 ** (attempt - 1)
-            wait *= random.uniform(0.75, 1)  # noqa: S311 -- jitter, so that many calls do not retry at the same moment
+        wait = policy.first * 2 ** (attempt - 1)
+        wait *= random.uniform(0.75, 1)  # noqa: S311 -- jitter, so that many calls do not retry at the same moment
+        wait = max(wait, error.wait or 0)  # a provider can ask for no wait, again and again
         return wait if elapsed + wait <= seconds else None

@@ -18,14 +18,14 @@ MessageRole = Literal["user", "assistant", "tool"]
 StopReason = Literal["end", "tool", "length", "refusal", "other"]
 ErrorKind = Literal[
     "auth", "not_found", "rate_limit", "overloaded", "connection",
-    "timeout", "invalid_request", "too_long", "budget", "missing", "other",
+    "timeout", "invalid_request", "too_long", "refusal", "budget", "missing", "other",
 ]  # fmt: skip
 
 ERROR_KINDS: tuple[ErrorKind, ...] = get_args(ErrorKind)
 RETRYABLE_ERRORS = frozenset({"rate_limit", "overloaded", "connection", "timeout"})
 CONFIGURATION_ERRORS = frozenset({"auth", "not_found"})
 """Kinds of errors that another key or model could avoid."""
-PERMANENT_ERRORS = frozenset({"invalid_request", "too_long"})
+PERMANENT_ERRORS = frozenset({"invalid_request", "too_long", "refusal"})
 """Kinds of errors that the same request causes again."""
 FATAL_ERRORS = frozenset({"budget", "missing"})
 """Kinds of errors after which further calls would fail too: the account has no credit, or the local model is

@@ -126,7 +126,8 @@ class ProviderClient:
         except ModelError:
             raise
         except Exception as error:  # noqa: BLE001 -- any error from a provider or its SDK fails the call
-            failure = model_error(error, self.provider, name, self._redactor)
+            read, headers = exchange.response, exchange.headers
+            failure = model_error(error, self.provider, name, self._redactor, read, headers)
             failure.adaptation = self._adapt_to_refusal(exchange, request, profile)
             raise failure from None
         finally:

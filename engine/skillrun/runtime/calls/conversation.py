@@ -222,7 +222,7 @@ def _failed_result(phase: PhaseRun, member_request: MemberRequest, error: ModelE
         next_step = f"Set `max_output` of {model} to the limit of the server."
     return MemberReply(
         member_request.member,
-        "timeout" if error.kind == "timeout" else "error",
+        {"timeout": "timeout", "refusal": "refused"}.get(error.kind, "error"),
         reason=f"{model}: {reason}" if refused else reason,
         kind=error.kind,
         refused=refused,
