@@ -393,9 +393,10 @@ class ServerProfile:
         _omit_fields(draft, self.value("omit").split())
         return draft.body
 
-    def learn(self, sent: Body, message: str) -> str:
+    def learn(self, sent: Body, message: str, build_next: Callable[[], Body] = dict) -> str:
         """Return how the next request differs from `sent`, which the server has refused with `message`; empty if
-        nothing that skillrun added by itself can be changed."""
+        nothing that skillrun added by itself can be changed. `build_next` returns the next request, so that the same
+        request is never sent again."""
         if not _REFUSES.search(message):
             return ""
         draft = Draft(sent, self.protocol)
@@ -408,13 +409,15 @@ class ServerProfile:
             if self.value(name) not in following:  # else another call has learned it meanwhile
                 self.learned[name] = following[0]
                 self.save()
-            return f"`{name}: {self.value(name)}`"
+            if build_next() != sent:
+                return f"`{name}: {self.value(name)}`"
         for _, name in _omittable_fields(draft) if "omit" not in self.configured else ():
             if re.search(rf"\b{name.replace('_', '[_ ]')}\b", message, re.IGNORECASE):
                 fields = dict.fromkeys([*self.value("omit").split(), name])
                 self.learned["omit"] = " ".join(fields)
                 self.save()
-                return f"`omit: [{', '.join(fields)}]`"
+                if build_next() != sent:
+                    return f"`omit: [{', '.join(fields)}]`"
         return ""
 
     def save(self) -> None:

@@ -31,6 +31,9 @@ LOCAL_RETRY_SECONDS: Final = 1.5
 the limit is short."""
 
 
+PROGRESS_SECONDS: Final = 30
+
+
 class ProcessLimits:
     """Limits on the calls of one gateway: each provider has `concurrency` slots."""
 
@@ -121,8 +124,12 @@ class ModelGateway:
         """Limit the time of an attempt. If it fails, notify the listener, and raise ModelError."""
         try:
             async with asyncio.timeout(provider.timeout):
-                with self._report_extension(provider):
-                    yield
+                waiting = asyncio.create_task(self._report_progress(provider, request.model))
+                try:
+                    with self._report_extension(provider):
+                        yield
+                finally:
+                    waiting.cancel()
                 return
         except TimeoutError:
             timeout = TimeoutError(f"{provider.timeout:g} seconds")
@@ -131,6 +138,17 @@ class ModelGateway:
             error = failure
         await attempts.on_failed(number, error)
         raise error from None
+
+    async def _report_progress(self, provider: ProviderConfig, model: str) -> None:
+        """Show a line after `PROGRESS_SECONDS` seconds of an attempt, and after each further time that is twice as
+        long."""
+        seconds = PROGRESS_SECONDS
+        while True:
+            await asyncio.sleep(seconds / 2 if seconds > PROGRESS_SECONDS else seconds)
+            self.progress(
+                f"{model}: no reply after {seconds:g} s; `timeout` of {provider.name} is {provider.timeout:g} s"
+            )
+            seconds *= 2
 
     def _complete_reply(self, reply: object, request: Request) -> Reply:
         """Return a reply of a package's client with its model set and keys removed. Raises TypeError if it is not a

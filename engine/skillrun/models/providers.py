@@ -161,7 +161,7 @@ class ProviderClient:
             profile.window = profile.window or window
             profile.save()
             return f"at most {lower:,} tokens of output"
-        return profile.learn(exchange.sent, message)
+        return profile.learn(exchange.sent, message, lambda: exchange.adapt(exchange.original))
 
     def prepare_model(self, name: str) -> Model[Any]:
         """Import and set up everything needed for calls to the model. Run it in a thread before the first call, because

@@ -59,6 +59,7 @@ class WireExchange:
 
     protocol: str
     adapt: Callable[[dict[str, Any]], dict[str, Any]]
+    original: dict[str, Any] = field(default_factory=dict)
     sent: dict[str, Any] = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict)
     response: ReadBody | None = None
@@ -162,7 +163,8 @@ def build_http_client(
         request.headers["Accept-Encoding"] = "gzip"
         request.headers["Authorization"] = f"Bearer {key}"
         if (exchange := EXCHANGE.get()) is not None:
-            exchange.sent = exchange.adapt(json.loads(request.content))
+            exchange.original = json.loads(request.content)
+            exchange.sent = exchange.adapt(exchange.original)
             content = json.dumps(exchange.sent).encode()
             request.headers["Content-Length"] = str(len(content))
             request.stream = httpx2.ByteStream(content)

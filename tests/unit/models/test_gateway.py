@@ -268,3 +268,15 @@ def test_nothing_is_sent_to_a_blocked_provider(tmp_path: Path) -> None:
     assert wire.asked == []
     assert not caught.value.retryable
     assert "`skillrun trust`" in caught.value.next_step
+
+
+@pytest.mark.finding("FV6")
+def test_a_call_without_a_reply_shows_how_long_it_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gateway, "PROGRESS_SECONDS", 0.1)
+    notices: list[str] = []
+    slow = Answer(HELLO.body, delay=0.5)
+    with serve([slow]) as wire:
+        converse(wire, request(), notices=notices)
+    assert "anthropic:claude-opus-5-5: no reply after 0.1 s; `timeout` of anthropic is 600 s" in notices[0]
+    assert "no reply after 0.2 s" in notices[1]
+    assert len(notices) <= 4

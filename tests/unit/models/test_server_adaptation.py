@@ -345,3 +345,18 @@ def test_every_value_of_a_capability_is_a_provider_key() -> None:
         assert capability.name == name
         assert set(capability.refused) < set(capability.values)
     assert "tool_choice" in OMITTABLE
+
+
+@pytest.mark.finding("FV10")
+@pytest.mark.parametrize("model", MODELS)
+def test_a_server_that_refuses_everything_gets_each_request_once(model: str) -> None:
+    message = "response_format, json_schema, tools, tool_choice, system role, max_tokens, strict: not supported"
+    sent: list[str] = []
+
+    def answer(received: WireRequest) -> Answer:
+        sent.append(json.dumps(received.body, sort_keys=True))
+        return refuse(received, message)
+
+    with serve(answer) as wire, pytest.raises(ModelError):
+        converse(wire, request(model, schema_note=NOTE, schema=SCHEMA, tools=(READ,)))
+    assert len(sent) == len(set(sent)) < 12
