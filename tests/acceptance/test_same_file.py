@@ -104,6 +104,83 @@ def test_parallel_phases_that_write_the_same_file_fail(project: Make, skillrun: 
     assert (done.code, "`left/note` and `right/note` both write `tea.md`" in done.out) == (1, True), done
 
 
+PASSES = """---
+kind: phase
+steps:
+  - id: cycle
+    at_most: 2
+    repeat: [STEP]
+---
+## one
+Pass {{ pass.index }}.
+"""
+LIST = "{id: one, agent: \"{{ members('host', inputs.titles[:pass.index] | reverse) }}\", writes: NAME}"
+ITEM = (
+    "{id: parts, each: '{{ inputs.titles[pass.index - 1:pass.index] }}', "
+    "steps: [{id: one, write: '{{ item | slug }}.md'}]}"
+)
+SINGLE = '{id: one, agent: "host@{{ inputs.titles[:pass.index] | last | default() }}", writes: NAME}'
+MODELS = ("--titles", "scripted:a.b", "--titles", "scripted:a-b")
+TEXTS = """
+- {address: "*cycle#1/*a.b/*", text: first of a.b}
+- {address: "*cycle#2/*a.b/*", text: second of a.b}
+- {address: "*a-b/*", text: from a-b}
+"""
+
+
+@pytest.mark.finding("FX6")
+@pytest.mark.parametrize("name", ["'{{ member.model | slug }}.md'", "a-b.md"])
+def test_members_of_later_passes_do_not_overwrite_the_file_of_another(project: Make, skillrun: Call, name: str) -> None:
+    folder = project()
+    phase = PASSES.replace("STEP", LIST.replace("NAME", name))
+    write_files(folder, {"workflows/notes.md": EACH, "skills/notes/files.md": phase, "script.yaml": TEXTS})
+    done = skillrun("notes", "--name", "n", *MODELS, "--script", "script.yaml")
+    assert done.code == 0, done.err
+    texts = {file.name: file.read_text() for file in (folder / "runs" / "n").glob("a-b*.md")}
+    assert texts == {"a-b.md": "second of a.b\n", "a-b-2.md": "from a-b\n"}
+    assert "one: a-b.md belongs to another member; the reply of host@scripted:a-b is in a-b-2.md" in done.out
+
+
+@pytest.mark.finding("FX6")
+def test_a_single_member_of_each_pass_has_its_own_file_only_if_the_name_mentions_it(
+    project: Make, skillrun: Call
+) -> None:
+    folder = project()
+    for run, name, files in (("n", "'{{ member.model | slug }}.md'", 2), ("relay", "a-b.md", 1)):
+        phase = PASSES.replace("STEP", SINGLE.replace("NAME", name))
+        write_files(folder, {"workflows/notes.md": EACH, "skills/notes/files.md": phase, "script.yaml": TEXTS})
+        done = skillrun("notes", "--name", run, *MODELS, "--script", "script.yaml")
+        assert (done.code, "warning" in done.out) == (0, files == 2), done
+        assert len(list((folder / "runs" / run).glob("a-b*.md"))) == files
+
+
+@pytest.mark.finding("FX6")
+def test_an_item_of_a_later_pass_that_replaces_the_file_of_another_causes_a_warning(
+    project: Make, skillrun: Call
+) -> None:
+    folder = project()
+    write_files(folder, {"workflows/notes.md": EACH, "skills/notes/files.md": PASSES.replace("STEP", ITEM)})
+    done = skillrun("notes", "--name", "n", "--titles", "Café", "--titles", "Cafe", "--model", "scripted:default")
+    warning = "parts Cafe: one: cafe.md replaces the file of `parts Café`; include the item's id in the file name"
+    assert (done.code, warning in done.out) == (0, True), done
+    again = skillrun("notes", "--name", "same", "--titles", "Tea", "--titles", "Tea", "--model", "scripted:default")
+    assert (again.code, "replaces the file" in again.out) == (0, False), again
+
+
+@pytest.mark.finding("FX6")
+def test_names_that_differ_only_by_case_are_the_same_file(project: Make, skillrun: Call) -> None:
+    folder = project()
+    known = KNOWN.replace("title | slug", "title")
+    write_files(folder, {"workflows/notes.md": EACH, "skills/notes/files.md": known})
+    done = skillrun("notes", "--name", "n", "--titles", "Tea", "--titles", "TEA", "--model", "scripted:default")
+    assert (done.code, "`parts`: Tea and TEA both write `notes/TEA.md`" in done.out) == (1, True), done
+    agents = PASSES.replace("STEP", LIST.replace("NAME", "'./{{ member.model }}.md'"))
+    write_files(folder, {"skills/notes/files.md": agents})
+    done = skillrun("notes", "--name", "list", "--titles", "scripted:tea", "--titles", "scripted:TEA")
+    assert done.code == 0, done
+    assert sorted(file.name for file in (folder / "runs" / "list").glob("*.md"))[:2] == ["TEA-2.md", "state.md"]
+
+
 INLINE = "---\nkind: phase\nsteps: [{id: inner, run: side, with: {title: tea}}]\n---\n"
 INNER = "---\nname: side\ninputs: {title: string}\nphases: {only: {skill: notes/only}}\n---\n"
 

@@ -26,6 +26,7 @@ from skillrun.events import (
     PhaseStarted,
     RunStarted,
     WentBack,
+    Wrote,
 )
 from skillrun.models.messages import Usage
 from skillrun.runtime.phase_record import UsageTotals
@@ -115,6 +116,7 @@ class PlainView:
         self.out = out
         self._held: list[str] | None = None
         self._asked: dict[str, str] = {}  # questions without an answer, by their address
+        self._written: set[tuple[str, str]] = set()  # phases, and files already printed for them in their round
         self._times = RunTimes()
 
     def on_event(self, event: Event) -> None:
@@ -123,6 +125,12 @@ class PlainView:
         if isinstance(event, PhaseEnded):
             record["waited"] = format_waiting(self._times.waiting_seconds(event.phase, now))
         line = format_event(record) if record["event"] != "RunEnded" else ""
+        if isinstance(event, PhaseStarted):
+            self._written = {known for known in self._written if known[0] != event.phase}
+        if isinstance(event, Wrote) and line:
+            if (event.phase, event.path) in self._written:
+                return
+            self._written.add((event.phase, event.path))
         if isinstance(event, Asked):
             self._asked[event.address] = line
             return

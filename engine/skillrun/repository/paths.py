@@ -8,6 +8,7 @@ import secrets
 import unicodedata
 from contextlib import suppress
 from pathlib import Path
+from posixpath import normpath
 
 from skillrun.syntax.diagnostics import SkillrunError, UsageError
 from skillrun.types.schemas import quote_value
@@ -44,6 +45,11 @@ def fold_name(name: str) -> str:
     """
     visible = "".join(sign for sign in name if unicodedata.category(sign) not in ("Cc", "Cf"))
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", visible).casefold()).rstrip(". ")
+
+
+def fold_path(path: str) -> str:
+    """Return a form of a path that is equal for all paths that some file system does not distinguish."""
+    return "/".join(map(fold_name, normpath(path).split("/")))
 
 
 _GIT_SHORT_NAME = re.compile(r"git~[0-9]+")  # the name of `.git` for programs that need eight letters and an ending

@@ -149,6 +149,10 @@ def test_a_repeated_model_is_one_member_and_two_providers_are_two(society: Socie
     sent = {address.split("/")[-2] for address in society.addresses("drafting/*/drafts/*")}
     assert sent == {"planner@scripted:ada", "planner@here:ada"}
     assert society.files()[-2:] == ["PLAN-ada.md", "PLAN-here-ada.md"]
+    message = (
+        "`planning_models` names a model more than once (scripted:ada, scripted:ada, here:ada). Each model drafts once."
+    )
+    assert message in society.messages()
 
 
 @pytest.mark.row("S3")
@@ -166,6 +170,28 @@ def test_models_with_the_same_file_name_get_separate_files(society: Society) -> 
     reply = "the reply of planner@scripted:a-b is in planning/PLAN-a-b-2.md"
     message = f"drafts: planning/PLAN-a-b.md belongs to another member; {reply}"
     assert message in society.messages()
+
+
+@pytest.mark.slow
+@pytest.mark.row("S3", "S6")
+def test_late_drafts_and_reviews_with_the_same_file_name_get_separate_files(society: Society) -> None:
+    """The files of the members that replied first stay, and the output names each file once."""
+    names = ["scripted:a.b", "scripted:a-b"]
+    rules: list[Rule] = [
+        *(rule for step in (DRAFTS, REVIEWS) for rule in failing(step, names[1], times=1)),
+        *({"address": f"{DRAFTS}/planner@{one}/*", "text": plan(f"the {one}")} for one in names),
+        {"address": "*/comparison/*", "data": {"why": "So.", "base": "PLAN-a-b-2", "points": []}},
+        {"address": "*/rewritten/*", "text": plan(sources="PLAN-a-b-2"), "record": False},
+    ]
+    prepared = {"confirm": "use these", "drafting/cycle/fewer": "retry", "review/cycle/fewer": "retry"}
+    done = society.begin("multi-model", "multi-model", rules, models=names, prepared=prepared)
+    assert done.code == 0, done.out
+    for one, ending in zip(names, ("", "-2"), strict=True):
+        assert f"Changes the {one}." in society.text(f"planning/PLAN-a-b{ending}.md")
+        assert f"# Review by plan-reviewer@{one}: PASS" in society.text(f"planning/PLAN-REVIEW-a-b{ending}.md")
+        assert done.out.count(f"review: wrote planning/PLAN-REVIEW-a-b{ending}.md") == 1
+        assert society.text("report.md").count(f"`planning/PLAN-REVIEW-a-b{ending}.md`") == 1
+    assert "planner@scripted:a-b" in society.addresses("planning/rewritten/*")[0]
 
 
 @pytest.mark.slow

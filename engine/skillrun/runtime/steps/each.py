@@ -16,7 +16,7 @@ from typing import Any, Final
 from skillrun.definitions.definitions import Step
 from skillrun.definitions.definitions import enclosing_items as items_within
 from skillrun.events import ItemEnded
-from skillrun.repository.paths import PathRefused
+from skillrun.repository.paths import PathRefused, fold_path
 from skillrun.runtime.errors import FileConflict, StepFailed, Stopped
 from skillrun.runtime.estimate_updates import emit_items_estimate
 from skillrun.runtime.frame import Frame, StepResult, file_conflict
@@ -225,7 +225,7 @@ def _check_distinct_files(step: Step, frame: Frame, items: Iterable[Item]) -> No
         for item in items:
             with suppress(RenderError, PathRefused):  # the step reports it
                 file = normalize_artifact_name(path.text({**frame.names, name: item.value}))
-                first = writers.setdefault(file, item.id)
+                first = writers.setdefault(fold_path(file), item.id)
                 if first != item.id:
                     label = step.id or step.verb
                     raise file_conflict(f"{label} {first}", f"{label} {item.id}", file, address)

@@ -90,18 +90,20 @@ async def read_once(step: Step, frame: Frame, question: str, look: Look) -> Tool
     return cast(ToolBody, phase.attempts.results[key])
 
 
-async def write_reply(frame: Frame, step: Step, path: str, text: str, data: Any) -> str:
-    """Write a member's reply, and return the text.
+async def write_reply(frame: Frame, step: Step, path: str, text: str, data: Any, member: str = "") -> str:
+    """Write a member's reply, and return the text. `member` is set if the step writes a file for each member.
 
     The fields of a structured reply become frontmatter, except `body`, which becomes the body.
     """
     if isinstance(data, dict):
         front = {key: value for key, value in data.items() if key != "body"}
-        return await write_artifact(frame, step, path, to_frontmatter(front, str(data.get("body", "")).strip() + "\n"))
-    return await write_artifact(frame, step, path, text.strip() + "\n")
+        text = to_frontmatter(front, str(data.get("body", "")).strip() + "\n")
+    else:
+        text = text.strip() + "\n"
+    return await write_artifact(frame, step, path, text, member)
 
 
-async def write_artifact(frame: Frame, step: Step, path: str, text: str) -> str:
+async def write_artifact(frame: Frame, step: Step, path: str, text: str, member: str = "") -> str:
     """Write an artifact, and return the text of the file: the new text, or an edited version that the user keeps.
 
     Raises StepFailed if the name is invalid; a name can come from a model.
@@ -111,7 +113,12 @@ async def write_artifact(frame: Frame, step: Step, path: str, text: str) -> str:
         path = normalize_artifact_name(path)
     except PathRefused as error:
         raise _write_error(frame, step, path, error.message) from None
-    frame.claim_file(frame.at(step), path)
+    other = frame.find_other_owner(frame.at(step), path, member)
+    if other and store.artifacts.text(path) not in (None, text):
+        phase.warn(
+            f"{step.id or step.verb}: {path} replaces the file of `{other}`; include the item's id in the file name"
+        )
+    frame.claim_file(frame.at(step), path, member)
     earlier_texts = (data["artifacts"].get(path) for data in phase.names["phases"].values())
     before = next((text for text in earlier_texts if text is not None), None)  # when this phase was opened
     if before not in (None, text):

@@ -12,6 +12,7 @@ from typing import Any
 
 from skillrun.definitions.definitions import Protocol, Step
 from skillrun.models.messages import PERMANENT_ERRORS
+from skillrun.repository.paths import fold_path
 from skillrun.runtime.calls.conversation import converse, is_last_attempt
 from skillrun.runtime.calls.member_request import MemberReply, MemberRequest, report_pruned_items
 from skillrun.runtime.calls.tools import lookup_tool, member_skill_folders, member_tools
@@ -78,7 +79,7 @@ async def run_agent(step: Step, frame: Frame) -> StepResult:
         only = {"data": succeeded[0].data} if succeeded[0].data is not None else {}
         result = {"text": succeeded[0].text, **common, **only, "dropped": dropped}
     names = {member.id: member.names for member in seated}
-    await _write_replies(step, frame, succeeded, names, result)
+    await _write_replies(step, frame, succeeded, names, result, several=several)
     if record_request is not None:
         result |= _collect_records(step, frame, record_request, several, succeeded, result.get("path", ()))
     return StepResult(result, reasons)
@@ -260,21 +261,29 @@ async def _write_replies(
     succeeded: list[MemberReply],
     names: Mapping[str, Mapping[str, Any]],
     result: dict[str, Any],
+    *,
+    several: bool,
 ) -> None:
-    """Write each reply to the file that `writes` names. `names` are the template values of each member."""
+    """Write each reply to the file that `writes` names. `names` are the template values of each member.
+
+    A name that belongs to another member of this call, or of an earlier pass of a loop, gets a number.
+    """
     value = step.values.get("writes")
     if value is None:
         return
+    for_each = several or any(template.mentions_any("member") for template in value.templates())
     paths: list[str] = []
     for reply in succeeded:
-        named = value.text(frame_names(frame, names[reply.member]))
-        path = named
-        if named in paths:  # add a number
-            head, dot, ending = named.rpartition(".")
-            name, last = (head, dot + ending) if dot and "/" not in ending else (named, "")
-            path = next(free for number in count(2) if (free := f"{name}-{number}{last}") not in paths)
+        member = reply.member if for_each else ""
+        named = path = value.text(frame_names(frame, names[reply.member]))
+        head, dot, ending = named.rpartition(".")
+        name, last = (head, dot + ending) if dot and "/" not in ending else (named, "")
+        taken, numbers = set(map(fold_path, paths)), count(2)
+        while fold_path(path) in taken or (member and frame.find_other_owner(frame.at(step), path, member)):
+            path = f"{name}-{next(numbers)}{last}"
+        if path != named:
             frame.phase.warn(f"{step.id}: {named} belongs to another member; the reply of {reply.member} is in {path}")
-        text = await write_reply(frame, step, path, reply.text, reply.data)
+        text = await write_reply(frame, step, path, reply.text, reply.data, member)
         if len(succeeded) == 1 and "data" not in result:
             result["text"] = text
         paths.append(path)
