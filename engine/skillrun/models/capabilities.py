@@ -1,16 +1,16 @@
-"""What model servers accept: one table of capabilities, and what is known about each server and model.
+"""What model servers accept: one table of capabilities, and a profile of each server and model.
 
 For users of the table:
 
 - `CAPABILITIES` maps each capability to its `Capability`. A capability is also a key of an entry of `providers` in
   `config/models.yaml`. Its `values` are ordered: the first is tried first, and a refusal leads to the next.
-- `ServerProfile.read(provider, model, cache)` returns what is known about one model of one server, from `providers`
+- `ServerProfile.read(provider, model, cache)` returns the profile of one model of one server, from `providers`
   (`configured`), from earlier refusals (`learned`) and from the server's own list (`window`, `max_output`).
   `profile.value(name)` is the value in force, and `profile.source(name)` says who sets it.
 - `profile.adapt(body, note)` returns the JSON body of a request that follows it, and `profile.learn(...)` takes a
   refusal.
 - The cache is one JSON file per kind, address and model in `<cache>/servers/`. `profile.save()` writes it, and
-  `profile.forget()` deletes it, so that the server is asked again.
+  `profile.forget()` deletes it, so that the server gets the full request again.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ def _apply_tools_with_schema(draft: Draft, value: str) -> None:
 
 
 def _add_to_user_turn(draft: Draft, text: str, *, at_end: bool) -> None:
-    """Add a text to the end of the last turn of the user, or to the beginning of the first one."""
+    """Append a text to the last turn of the user, or to the beginning of the first one."""
     kind = "input_text" if draft.protocol == "responses" else "text"
     for turn in reversed(draft.turns) if at_end else draft.turns:
         content: Any = turn.get("content")
@@ -320,7 +320,7 @@ def find_lower_limit(sent: int, message: str) -> tuple[int, int]:
     return max((number for number in numbers if MIN_OUTPUT <= number < sent), default=0), 0
 
 
-# -- what is known ----------------------------------------------------------------------------------------------------
+# -- profiles ---------------------------------------------------------------------------------------------------------
 
 
 _NUMBERS: Final = ("window", "max_output", "learned_output")
@@ -328,7 +328,7 @@ _NUMBERS: Final = ("window", "max_output", "learned_output")
 
 @dataclass
 class ServerProfile:
-    """What is known about one model of one server. `window` and `max_output` are 0 until the server tells them."""
+    """The profile of one model of one server. `window` and `max_output` are 0 until the server tells them."""
 
     path: Path | None
     protocol: str
@@ -345,7 +345,7 @@ class ServerProfile:
 
     @classmethod
     def read(cls, provider: ProviderConfig, model: str, cache: Path | None) -> ServerProfile:
-        """Return what is known about a model of a provider. A missing or damaged cache file counts as empty."""
+        """Return the profile of a model of a provider. A missing or damaged cache file counts as empty."""
         key = hashlib.sha256(f"{provider.kind} {provider.base_url} {model}".encode()).hexdigest()[:32]
         is_local = provider.kind == "embedded"  # its port changes
         path = cache / "servers" / f"{key}.json" if cache is not None and not is_local else None

@@ -102,7 +102,7 @@ async def resume_run(
 
     With `from_start`, all phases are evaluated again, and files of the project are read again. Without it, phases that
     have ended are final, so a completed run does not change. `lost_replies` are the addresses and fingerprints of
-    replies that no step uses any more, as the user has accepted; the journal records them.
+    replies that no step will use, as the user has accepted; the journal records them.
     """
     run.check()
     claims = foreign_claims(session, run) if session.options.adopt is None else None

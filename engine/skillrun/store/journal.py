@@ -69,7 +69,7 @@ REUSED_SUFFIX = "/again"
 """Suffix of a note's address. The note records that an earlier prompt at the address is current again."""
 
 LOST_SUFFIX = "/lost"
-"""Suffix of a note's address. The note records that the user accepted that no step uses a reply any more."""
+"""Suffix of a note's address. The note records that the user accepted that no step will use a reply."""
 
 
 class Index:

@@ -242,7 +242,7 @@ def _check_project(run: Run, name: str, other: ConfinedFolder) -> None:
     """
     if not any(is_run_of(other, project) for project in (run.program.library.project, project_folder(run))):
         raise SkillrunError(
-            f"`{name}` is not a run of this project, and a step reads only runs of its own project; to read another "
+            f"`{name}` is not a run of this project, and a step reads only runs of the same project; to read another "
             "one, give its folder as an input of type `path`, and use `from: project`"
         )
 
