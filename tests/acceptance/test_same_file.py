@@ -256,3 +256,14 @@ def test_the_suggested_answer_about_an_edited_file_is_accepted(project: Make, sk
     (folder / "answers.yaml").write_text(answer.replace("keep mine", "take the new one"))
     assert skillrun(*again, "--answers", "answers.yaml").code == 0
     assert note.read_text() == "About Tea.\n"
+
+
+@pytest.mark.finding("FX6")
+def test_items_that_write_a_file_for_each_member_fail_if_the_names_are_equal(project: Make, skillrun: Call) -> None:
+    folder = project()
+    phase = KNOWN.replace("agent: host", "agent: [host, host@scripted:a]").replace(
+        "{{ title | slug }}", "{{ title | slug }}-{{ member.model | slug }}"
+    )
+    write_files(folder, {"workflows/notes.md": EACH, "skills/notes/files.md": phase})
+    done = skillrun("notes", "--name", "n", "--model", "scripted:default")
+    assert (done.code, "both write `notes/" in done.out) == (1, True), done

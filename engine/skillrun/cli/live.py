@@ -116,7 +116,7 @@ class PlainView:
         self.out = out
         self._held: list[str] | None = None
         self._asked: dict[str, str] = {}  # questions without an answer, by their address
-        self._written: set[tuple[str, str]] = set()  # phases, and files already printed for them in their round
+        self._written: set[str] = set()  # lines about files, since a phase started
         self._times = RunTimes()
 
     def on_event(self, event: Event) -> None:
@@ -126,11 +126,10 @@ class PlainView:
             record["waited"] = format_waiting(self._times.waiting_seconds(event.phase, now))
         line = format_event(record) if record["event"] != "RunEnded" else ""
         if isinstance(event, PhaseStarted):
-            self._written = {known for known in self._written if known[0] != event.phase}
-        if isinstance(event, Wrote) and line:
-            if (event.phase, event.path) in self._written:
-                return
-            self._written.add((event.phase, event.path))
+            self._written.clear()
+        if isinstance(event, Wrote):
+            line = "" if line in self._written else line
+            self._written.add(line)
         if isinstance(event, Asked):
             self._asked[event.address] = line
             return

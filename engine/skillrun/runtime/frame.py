@@ -12,7 +12,7 @@ from skillrun.library.lookups import member_models
 from skillrun.models.messages import Message
 from skillrun.repository.paths import fold_path
 from skillrun.runtime.errors import FileConflict, StepFailed
-from skillrun.runtime.run import FileWriter, PhaseRun, Run
+from skillrun.runtime.run import PhaseRun, Run
 from skillrun.scoring.compaction import estimate_tokens
 from skillrun.store.outcome import NextStep, Outcome
 from skillrun.templates.values import ABSENT, Absent
@@ -127,15 +127,15 @@ class Frame:
         Raises FileConflict if another item of the same `each`, or a phase in no order with this one, has written it, or
         if such a phase has read it.
         """
-        writer = FileWriter(address, self.phase.record.branch_label or address.partition("/")[2], member)
+        writer = address, self.phase.record.branch_label or address.partition("/")[2]
         file = fold_path(path)
-        self.run.evaluation.owners[self.phase.round_path, file, strip_markers(address)] = writer
+        self.run.evaluation.owners[self.phase.round_path, file, strip_markers(address)] = (*writer, member)
         phase: PhaseRun | None = self.phase
         while phase is not None:  # in an inline workflow, the phases that contain it follow
-            other = self.run.evaluation.writers.setdefault((phase.round_path, file), writer)
+            other, label = self.run.evaluation.writers.setdefault((phase.round_path, file), writer)
             self.run.evaluation.writers[phase.round_path, file] = writer
-            if not _is_ordered(phase, other.address, address):
-                raise file_conflict(other.label, writer.label, path, address)
+            if not _is_ordered(phase, other, address):
+                raise file_conflict(label, writer[1], path, address)
             for reader in self.run.evaluation.readers.get((phase.round_path, file), ()):
                 if not _is_ordered(phase, reader, address, items=False):
                     raise _read_conflict(reader, address, path, address)
@@ -147,12 +147,12 @@ class Frame:
         Empty if the step did not write the file then, or wrote it for the same item and member.
         """
         key = self.phase.round_path, fold_path(path), strip_markers(address)
-        writer = self.run.evaluation.owners.get(key)
-        if writer is None or writer.address == address:
+        owner, label, other_member = self.run.evaluation.owners.get(key, (address, "", ""))
+        if owner == address or not _is_ordered(self.phase, owner, address):  # `claim_file` refuses an unordered step
             return ""
-        if enclosing_items(writer.address) != enclosing_items(address):
-            return writer.label
-        return writer.member if member and writer.member != member else ""
+        if enclosing_items(owner) != enclosing_items(address):
+            return label
+        return other_member if member != other_member else ""
 
     def claim_read(self, address: str, path: str) -> None:
         """Record that the step at an address reads a file of the run.
@@ -163,9 +163,9 @@ class Frame:
         file = fold_path(path)
         while phase is not None:
             self.run.evaluation.readers.setdefault((phase.round_path, file), set()).add(address)
-            writer = self.run.evaluation.writers.get((phase.round_path, file))
-            if writer is not None and not _is_ordered(phase, writer.address, address, items=False):
-                raise _read_conflict(address, writer.address, path, address)
+            writer, _ = self.run.evaluation.writers.get((phase.round_path, file), (address, ""))
+            if not _is_ordered(phase, writer, address, items=False):
+                raise _read_conflict(address, writer, path, address)
             phase = phase.run.parent_phase
 
     def text(self, step: Step, name: str = "", fallback: str = "") -> str:

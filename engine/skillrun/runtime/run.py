@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from skillrun.checker.program import Program
 from skillrun.definitions.definitions import Phase
@@ -133,14 +133,6 @@ class StateSaver:
     """
 
 
-class FileWriter(NamedTuple):
-    """A step that wrote a file: its address, the label in messages, and the member if it writes a file for each."""
-
-    address: str
-    label: str
-    member: str
-
-
 @dataclass
 class EvaluationState:
     """What has happened in one evaluation, which includes its inline workflows."""
@@ -150,10 +142,10 @@ class EvaluationState:
     counted_calls: set[tuple[str, str]] = field(default_factory=set)  # address, fingerprint
     refusals: dict[str, ModelError] = field(default_factory=dict)  # keyed by model: the latest refusal
     responsive_models: set[str] = field(default_factory=set)  # the models that have replied
-    writers: dict[tuple[str, str], FileWriter] = field(default_factory=dict)
-    """The step that wrote a file last, keyed by round and `fold_path` of the file."""
-    owners: dict[tuple[str, str, str], FileWriter] = field(default_factory=dict)
-    """As `writers`, for each step: keyed also by its address without passes and items."""
+    writers: dict[tuple[str, str], tuple[str, str]] = field(default_factory=dict)
+    """The address and the label of the step that wrote a file last, keyed by round and `fold_path` of the file."""
+    owners: dict[tuple[str, str, str], tuple[str, str, str]] = field(default_factory=dict)
+    """As `writers`, with the member; keyed also by the step's address without passes and items."""
     readers: dict[tuple[str, str], set[str]] = field(default_factory=dict)
     """The addresses of the steps that have read a file of the run, keyed by round and `fold_path` of the file."""
     reported: set[str] = field(default_factory=set)  # folders and texts already reported to the user

@@ -115,9 +115,8 @@ async def write_artifact(frame: Frame, step: Step, path: str, text: str, member:
         raise _write_error(frame, step, path, error.message) from None
     other = frame.find_other_owner(frame.at(step), path, member)
     if other and store.artifacts.text(path) not in (None, text):
-        phase.warn(
-            f"{step.id or step.verb}: {path} replaces the file of `{other}`; include the item's id in the file name"
-        )
+        label = step.id or step.verb
+        phase.warn(f"{label}: {path} replaces the file of `{other}`; include the item's id in the file name")
     frame.claim_file(frame.at(step), path, member)
     earlier_texts = (data["artifacts"].get(path) for data in phase.names["phases"].values())
     before = next((text for text in earlier_texts if text is not None), None)  # when this phase was opened

@@ -79,7 +79,7 @@ async def run_agent(step: Step, frame: Frame) -> StepResult:
         only = {"data": succeeded[0].data} if succeeded[0].data is not None else {}
         result = {"text": succeeded[0].text, **common, **only, "dropped": dropped}
     names = {member.id: member.names for member in seated}
-    await _write_replies(step, frame, succeeded, names, result, several=several)
+    await _write_replies(step, frame, succeeded, names, result)
     if record_request is not None:
         result |= _collect_records(step, frame, record_request, several, succeeded, result.get("path", ()))
     return StepResult(result, reasons)
@@ -261,8 +261,6 @@ async def _write_replies(
     succeeded: list[MemberReply],
     names: Mapping[str, Mapping[str, Any]],
     result: dict[str, Any],
-    *,
-    several: bool,
 ) -> None:
     """Write each reply to the file that `writes` names. `names` are the template values of each member.
 
@@ -271,7 +269,7 @@ async def _write_replies(
     value = step.values.get("writes")
     if value is None:
         return
-    for_each = several or any(template.mentions_any("member") for template in value.templates())
+    for_each = isinstance(frame.main(step), list) or any(part.mentions_any("member") for part in value.templates())
     paths: list[str] = []
     for reply in succeeded:
         member = reply.member if for_each else ""
