@@ -142,17 +142,13 @@ class Frame:
             phase = phase.run.parent_phase
 
     def find_other_owner(self, address: str, path: str, member: str = "") -> str:
-        """Return the item or the member for which the step wrote a file in another pass of a loop.
-
-        Empty if the step did not write the file then, or wrote it for the same item and member.
-        """
+        """Return the other item or member for which the step wrote a file in another pass of a loop; "" if none."""
         key = self.phase.round_path, fold_path(path), strip_markers(address)
         owner, label, other_member = self.run.evaluation.owners.get(key, (address, "", ""))
         if owner == address or not _is_ordered(self.phase, owner, address):  # `claim_file` refuses an unordered step
             return ""
-        if enclosing_items(owner) != enclosing_items(address):
-            return label
-        return other_member if member != other_member else ""
+        other_item = label if enclosing_items(owner) != enclosing_items(address) else ""
+        return other_item or (other_member if member != other_member else "")
 
     def claim_read(self, address: str, path: str) -> None:
         """Record that the step at an address reads a file of the run.

@@ -98,9 +98,7 @@ async def write_reply(frame: Frame, step: Step, path: str, text: str, data: Any,
     if isinstance(data, dict):
         front = {key: value for key, value in data.items() if key != "body"}
         text = to_frontmatter(front, str(data.get("body", "")).strip() + "\n")
-    else:
-        text = text.strip() + "\n"
-    return await write_artifact(frame, step, path, text, member)
+    return await write_artifact(frame, step, path, text if isinstance(data, dict) else text.strip() + "\n", member)
 
 
 async def write_artifact(frame: Frame, step: Step, path: str, text: str, member: str = "") -> str:

@@ -262,9 +262,9 @@ async def _write_replies(
     names: Mapping[str, Mapping[str, Any]],
     result: dict[str, Any],
 ) -> None:
-    """Write each reply to the file that `writes` names. `names` are the template values of each member.
+    """Write each reply to the file that `writes` names, with a number if the name belongs to another member.
 
-    A name that belongs to another member of this call, or of an earlier pass of a loop, gets a number.
+    `names` are the template values of each member.
     """
     value = step.values.get("writes")
     if value is None:
