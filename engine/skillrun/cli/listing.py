@@ -32,7 +32,7 @@ MIN_DESCRIPTION: Final = 40
 HEAD_BYTES: Final = 4_000  # bytes at the start of a file that usually contain its description
 # Matches a one-line description that is a plain string in YAML, so that most files need no YAML parser.
 _PLAIN: Final = re.compile(
-    rb"\A---\r?\n(?:[a-z]+: [A-Za-z0-9_-]+\r?\n)*description: ([A-Za-z]+,? [A-Za-z0-9 ,.;()/+-]*)\r?\n(?=[A-Za-z-])"
+    rb"\A---\r?\n(?:[a-z]+: [A-Za-z0-9_-]+\r?\n)*description: ([A-Za-z]+,? [A-Za-z0-9 ,.;()/+'\"-]*)\r?\n(?=[A-Za-z-])"
 )
 UNREADABLE: Final = "(cannot be read; `skillrun validate` shows why)"
 
@@ -78,8 +78,9 @@ def list_files(project: Path, kind: str) -> list[ListedFile]:
     """Return the files of a kind, such as "workflows", in all roots, sorted by name. If several roots have a file with
     the same name, return only the first."""
     listed = []
-    for path, places in build_file_index(search_path(project), (), Problems()).items():
-        if fnmatchcase(path, FOLDERS[kind]) and path.count("/") == FOLDERS[kind].count("/"):
+    pattern = FOLDERS[kind]
+    for path, places in build_file_index(search_path(project), (), Problems(), pattern.split("/")[:1]).items():
+        if fnmatchcase(path, pattern) and path.count("/") == pattern.count("/"):
             root, file = places[0]
             name = path.removesuffix(f"/{SKILL_FILE}").removesuffix(".md").rpartition("/")[2]
             replaces = places[-1][0].name if len(places) > 1 else ""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain, count
@@ -132,15 +132,18 @@ def is_in_library(relative: str) -> bool:
     return folders[0] in FOLDERS and len(folders) == depth and name.endswith(suffix)
 
 
-def build_file_index(roots: Iterable[Root], unsaved: Iterable[Path], problems: Problems) -> FileIndex:
-    """Return the locations of every library file, strongest root first, keyed by the file's name in the library.
+def build_file_index(
+    roots: Iterable[Root], unsaved: Iterable[Path], problems: Problems, folders: Collection[str] = FOLDERS
+) -> FileIndex:
+    """Return the locations of the library files in the folders and of the unsaved files, keyed by their names.
 
-    Of two files of a root with the same name, the one deeper in folders gets the names of its folders in front.
+    The strongest root is first. Of two files of a root with the same name, the one deeper in folders gets the names of
+    its folders in front.
     """
     index: FileIndex = {}
     for root in roots:
         new = (path.relative_to(root.path).as_posix() for path in unsaved if path.is_relative_to(root.path))
-        paths = dict.fromkeys((*_files(root, problems), *filter(is_in_library, new)))
+        paths = dict.fromkeys((*_files(root, folders, problems), *filter(is_in_library, new)))
         first: dict[str, str] = {}
         for path in sorted(paths, key=lambda path: (path.count("/"), path)):
             name = library_name(path)
@@ -172,14 +175,14 @@ def _short_name(name: str) -> str:
     return name.removesuffix(f"/{SKILL_FILE}").removesuffix(".md").partition("/")[2]
 
 
-def _files(root: Root, problems: Problems) -> Iterator[str]:
-    """Yield the paths of a root's library files, below the root."""
+def _files(root: Root, folders: Collection[str], problems: Problems) -> Iterator[str]:
+    """Yield the paths of a root's library files in the folders, below the root."""
     for folder, suffix in (("workflows", ".md"), ("config", ".yaml")):
-        for name, is_dir in _entries(root, folder, problems):
+        for name, is_dir in _entries(root, folder, problems) if folder in folders else ():
             is_file = not is_dir or folder == "workflows"  # `list` shows a folder that is called like a workflow
             if is_file and name.endswith(suffix) and name != "README.md":
                 yield f"{folder}/{name}"
-    pending = ["roles", "skills"]
+    pending = [folder for folder in ("roles", "skills") if folder in folders]
     while pending:
         folder = pending.pop()
         kind, depth = folder.partition("/")[0], folder.count("/")

@@ -1,6 +1,8 @@
 """Listing the files of the search path with their descriptions."""
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 from subprocess import PIPE
 from tempfile import TemporaryDirectory
@@ -44,6 +46,15 @@ def test_a_project_file_overrides_the_built_in_one(tmp_path: Path) -> None:
     assert [item.description for item in list_files(tmp_path, "workflows") if item.name == "plan"] == ["mine"]
     assert has_workflow(tmp_path, "plan")
     assert not has_workflow(tmp_path, "nothing")
+
+
+def test_the_shipped_files_are_listed_without_heavy_imports() -> None:
+    code = (
+        "import sys; from skillrun.cli.main import main; main(['list']); "
+        "print([name for name in ('jinja2', 'yaml', 'asyncio', 'jsonschema') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
 
 
 @pytest.mark.row("Z6")
