@@ -14,6 +14,7 @@ import pytest
 
 from skillrun import registry
 from skillrun.cli.main import main
+from skillrun.repository.repository import load_tool
 from tests.launcher import run_skillrun
 from tests.shipped import share_shipped_library
 
@@ -107,5 +108,6 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callabl
 
     yield install_package
     registry.read_entry_points.cache_clear()
+    load_tool.cache_clear()
     for name in modules:
         sys.modules.pop(name, None)

@@ -221,6 +221,8 @@ class Library:
 
     def role(self, name: str) -> Role | None:
         """Return a role, with the tools and the model that its names mean here."""
+        if name in self._roles:
+            return self._roles[name]
         name = self.file_name("roles", name)
         role = self._load_definition(f"roles/{name}.md", name, "role", parse_role)
         if role is not None and name not in self._roles:

@@ -12,6 +12,7 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Final, Literal
 
 from skillrun import registry
@@ -127,6 +128,7 @@ class Repository:
             return text if is_built_in else clip(text, int(min(MAX_TOKENS, budget.tokens)))
 
 
+@cache  # every request of a member asks for its tools
 def load_tool(name: str) -> Tool:
     """Return a registered tool. Raises UsageError if its package fails to load."""
     tool = registry.load("tools", name)

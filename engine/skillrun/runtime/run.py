@@ -226,12 +226,11 @@ class Run:
     def warn_of_unpriced_models(self, models: Iterable[str]) -> None:
         """Warn once of each model whose price is unknown, if the user or the project has set a price limit."""
         reported = self.evaluation.reported
-        limit = chosen_price_limit(self.program.library, self.budget.limits, self.options.budget)
         new = [model for model in models if f"price of {model}" not in reported]
-        if new and limit is not None:
-            reported.update(f"price of {model}" for model in new)
-            if warning := unpriced_warning(new, self.services.catalogue, limit):
-                self.emit(Notice(warning, "warn"))
+        reported.update(f"price of {model}" for model in new)
+        limit = chosen_price_limit(self.program.library, self.budget.limits, self.options.budget) if new else None
+        if limit is not None and (warning := unpriced_warning(new, self.services.catalogue, limit)):
+            self.emit(Notice(warning, "warn"))
 
     @property
     def outermost(self) -> Run:

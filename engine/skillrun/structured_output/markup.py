@@ -26,7 +26,7 @@ _OTHER_TAGS: Final = (
 )
 """Other marks of thoughts, and the tags that they mean."""
 _LAST_TOKENS: Final = re.compile(
-    r"(?:\s*(?:<\|(?:im_end|eot_id|end|return|endoftext|end_of_text|eom_id|END_RESPONSE)\|>|<end_of_turn>|</s>))+\s*\Z"
+    r"(?:(?<!\s)\s*(?:<\|(?:im_end|eot_id|end|return|endoftext|end_of_text|eom_id|END_RESPONSE)\|>|<end_of_turn>|</s>))+\s*\Z"
 )
 """Tokens that end a turn. They are no text, and are removed from the end of a reply."""
 _CHANNEL: Final = re.compile(
@@ -37,6 +37,8 @@ _CHANNEL: Final = re.compile(
 _RECIPIENT: Final = re.compile(r"\bto=(?:functions\.)?([\w.-]+)")
 _PLAIN_CHANNELS: Final = re.compile(r"\Aanalysis.*?assistantfinal", re.DOTALL)
 """The channels of gpt-oss after a server has removed their tokens."""
+_ANY_MARK: Final = re.compile(r"[<◁]|\[/?THINK\]|\Aanalysis", re.IGNORECASE)
+"""The marks of all machinery begin with one of these. Most replies have none, so nothing else is searched."""
 
 
 def split_thoughts(text: str) -> tuple[str, str]:
@@ -46,6 +48,8 @@ def split_thoughts(text: str) -> tuple[str, str]:
     A closing tag alone ends thoughts whose opening tag the model's server has removed. Tags inside lines and code
     fences are part of the reply. Thoughts are doubtful because a model can quote tags.
     """
+    if not _ANY_MARK.search(text):
+        return text, ""
     if "<|channel|>" in text:
         text = _read_channels(text)
     text = _PLAIN_CHANNELS.sub("", text)

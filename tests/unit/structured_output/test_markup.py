@@ -130,3 +130,8 @@ def test_a_call_that_cannot_be_read_is_no_reply(text: str) -> None:
 )
 def test_a_text_about_calls_stays(text: str) -> None:
     assert find_text_calls(text, {"Grep"}) is None
+
+
+def test_a_long_run_of_blank_lines_before_the_last_token_is_read() -> None:
+    text = "<b>" + "\n" * 100_000 + "x"
+    assert split_thoughts(f"{text}\n<|im_end|>\n") == (text, "")

@@ -265,10 +265,11 @@ async def call_model(
             run.options.rerun.called_addresses.add(address)
             run.journal.check()
             attempts = AttemptRecorder(phase, address, member, request, reservation, last_refusal)
-            note = (
-                render_template(run, "system/schema", {"schema": json.dumps(request.schema)}) if request.schema else ""
-            )
-            sent.append(await run.services.gateway.send(replace(request, schema_note=note), address, attempts))
+            noted = request
+            if request.schema:
+                note = render_template(run, "system/schema", {"schema": json.dumps(request.schema)})
+                noted = replace(request, schema_note=note)
+            sent.append(await run.services.gateway.send(noted, address, attempts))
             run.budget.record_usage(reservation, sent[0].usage, sent[0].price)
         except ModelError as error:
             if error.kind == "missing":  # nothing was sent, and the run ends
@@ -304,7 +305,7 @@ async def call_model(
         phase.warn(f"{member}: {hidden} are removed, because tags mark them as thoughts")
     elif schema is not None and not takes_all_items and contains_json(text, schema) and contains_json(doubtful, schema):
         return reply  # the tags may be quoted, and what they hide may be the reply's value
-    return take_text_calls(replace(reply, text=text), request, address)
+    return take_text_calls(reply if text == reply.text else replace(reply, text=text), request, address)
 
 
 def take_text_calls(reply: Reply, request: Request, address: str) -> Reply:
