@@ -51,3 +51,27 @@ Write more.
     assert done.code == code, done.out + done.err
     data = json.loads(done.out)
     assert (data["status"], data["total"]["calls"]) == (("completed", 2) if code == 0 else ("failed", 0))
+
+
+@pytest.mark.row("P19")
+def test_a_dry_run_shows_what_the_run_says_before_its_first_call(project: Make, skillrun: Call) -> None:
+    phase = """---
+kind: phase
+steps:
+  - {say: "Suggested: fast mode, about {{ run.estimate.calls | default(0) }} call."}
+  - {id: draft, agent: clerk}
+  - {say: The draft is there.}
+---
+## draft
+Write.
+"""
+    workflow = "---\nname: job\ndescription: A job.\nphases: {work: }\n---\n"
+    folder = project("greeting")
+    for path, text in {"workflows/job.md": workflow, "skills/job/work.md": phase, "roles/clerk.md": ROLE}.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text, encoding="utf-8")
+    done = skillrun("job", "--dry-run", "--model", "scripted:default")
+    assert done.out.startswith("Suggested: fast mode, about 1 call.\nmodels: ")
+    assert "The draft is there." not in done.out
+    data = json.loads(skillrun("job", "--dry-run", "--model", "scripted:default", "--json").out)
+    assert data["messages"] == ["Suggested: fast mode, about 1 call."]

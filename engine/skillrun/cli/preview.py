@@ -18,7 +18,7 @@ from skillrun.cli.formatting import count_noun, format_pairs, format_price, form
 from skillrun.cli.loading import LoadedWorkflow
 from skillrun.cli.output import Output
 from skillrun.definitions.definitions import enclosing_loops
-from skillrun.events import CallEnded, Event, RunStarted
+from skillrun.events import CallEnded, Event, RunStarted, Said
 from skillrun.library.settings import ReplySize, load_reply_sizes, step_address
 from skillrun.models.catalogue import Catalogue
 from skillrun.models.messages import NULL_LISTENER, AttemptListener, Reply, Request, Usage
@@ -27,7 +27,7 @@ from skillrun.questions.answers import DEFAULT, Answer, build_answer, choices_of
 from skillrun.questions.prepared_answers import PreparedAnswers
 from skillrun.questions.responder import QuestionSet
 from skillrun.runtime.phase_record import UsageTotals
-from skillrun.runtime.run import Simulation
+from skillrun.runtime.run import Estimate, Simulation
 from skillrun.runtime.session import simulate_run
 from skillrun.runtime.summaries import TIER
 from skillrun.scoring.compaction import estimate_tokens
@@ -132,11 +132,12 @@ class RunPreview:
     """Expected tool turns, keyed by phase."""
     requests: list[tuple[str, Request]]
     data: Mapping[str, Any]
-    """The preview as JSON data. `each` is keyed by the path of an `each` step, `measured` counts the steps whose reply
-    sizes are measured, and `summaries` the calls that summarise a phase for later phases."""
+    """The preview as JSON data. `messages` has what the run says before its first call. `each` is keyed by the path of
+    an `each` step, `measured` counts the steps whose reply sizes are measured, and `summaries` the calls that summarise
+    a phase for later phases."""
 
 
-async def preview_run(
+async def preview_run(  # noqa: PLR0913 (options of a run)
     loaded: LoadedWorkflow,
     inputs: dict[str, Any],
     override: str,
@@ -146,18 +147,22 @@ async def preview_run(
     *,
     skips_jumps: bool = False,
     runs: Path | None = None,
+    estimate: Estimate | None = None,
 ) -> RunPreview:
     """Return the result of a dry run. If `skips_jumps` is set, ignore `goto`, and `stop: failed` after a
-    call. `runs` is the folder of other runs."""
+    call. `runs` is the folder of other runs, and `estimate` computes `run.estimate`."""
     phases: dict[str, UsageTotals] = {}
     phase_by_address: dict[str, str] = {}
     calls: list[tuple[str, UsageTotals]] = []
     models: dict[str, str] = {}
     warnings: dict[str, None] = {}
+    messages: list[str] = []
 
     def on_event(event: Event) -> None:
         if warning := format_warning(event.to_dict()):
             warnings[warning] = None
+        elif isinstance(event, Said) and not calls:
+            messages.append(event.text)
         if isinstance(event, CallEnded) and not event.error:
             spent = UsageTotals(1, Usage(**event.usage), event.price)
             phase = event.phase.partition("/")[0]  # includes phases of a workflow that the phase runs
@@ -175,6 +180,7 @@ async def preview_run(
     session = loaded.build_session(
         gateway, responder, on_event, model=override, given_inputs=given_inputs, simulation=simulation
     )
+    session.services.estimate = estimate
     outcome = await simulate_run(session, inputs, files=MemoryFiles(runs=runs))
     turns: Counter[str] = Counter()
     for address, request in gateway.calls:
@@ -189,6 +195,7 @@ async def preview_run(
         "dry_run": True,
         "status": outcome.status,
         "reason": outcome.reason,
+        "messages": messages,
         "models": models,
         "addresses": loaded.catalogue.provider_locations(models.values()),
         "phases": {name: spent.to_dict() for name, spent in phases.items()},
@@ -282,6 +289,7 @@ def print_preview(preview: RunPreview, out: Output) -> int:
     for name, spent in [*preview.phases.items(), ("total", sum(preview.phases.values(), UsageTotals()))]:
         numbers = (spent.calls, spent.usage.input, spent.usage.output)
         rows.append([name, *(f"{number:,}" for number in numbers), format_price(spent.price) if spent.calls else ""])
+    out.lines(data["messages"])
     out.line(f"models: {format_pairs(data['models'])}")
     out.lines(f"{name}: {place}" for name, place in data["addresses"].items())
     out.lines(format_table(["phase", "calls", "tokens in", "tokens out", "price"], rows, right=(1, 2, 3, 4)))

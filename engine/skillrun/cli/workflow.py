@@ -108,7 +108,7 @@ def _estimate(request: RunRequest, out: Output) -> int:
     """Print the estimated calls, tokens and price of a run, and return the exit code."""
     import asyncio
 
-    from skillrun.cli.preview import AutoResponder, preview_run, print_preview
+    from skillrun.cli.preview import AutoResponder, estimate_run, preview_run, print_preview
     from skillrun.library.settings import chosen_price_limit, load_budget
     from skillrun.runtime.run_budget import unpriced_warning
 
@@ -124,6 +124,9 @@ def _estimate(request: RunRequest, out: Output) -> int:
         responder,
         skips_jumps=not rules,
         runs=request.runs,
+        estimate=lambda state, given: estimate_run(
+            loaded, state.inputs, state.override, given, request.answer_options.load_prepared_answers
+        ),
     )
     preview = asyncio.run(work)
     limit = chosen_price_limit(library, {**load_budget(library), **request.budget}, request.budget)

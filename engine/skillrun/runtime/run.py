@@ -71,6 +71,10 @@ class Responder(Protocol):
         ...
 
 
+Estimate = Callable[[State, GivenInputs], Awaitable[dict[str, Any] | None]]
+"""Computes `run.estimate` of a new run from its first state."""
+
+
 @dataclass
 class Services:
     """What a run uses of its surroundings."""
@@ -81,7 +85,7 @@ class Services:
     listeners: Iterable[Listener] = ()
     environ: Mapping[str, str] = field(default_factory=dict)
     cache: Path | None = None  # has the lists of models of the providers; None: no list is requested
-    estimate: Callable[[State, GivenInputs], Awaitable[dict[str, Any] | None]] | None = None  # computes `run.estimate`
+    estimate: Estimate | None = None  # computes `run.estimate`
     on_replayed: Callable[[str, Request, Outcomes], None] = lambda *_: None  # called for each replayed call
     handle_signals: bool = True  # SIGINT and SIGTERM end the run
 

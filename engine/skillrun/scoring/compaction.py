@@ -113,16 +113,19 @@ class RecordedEntry:
 def list_records(summaries: Iterable[Mapping[str, Any]]) -> list[RecordedEntry]:
     """Return all records in the summaries of phases, oldest first, each with its status.
 
-    A record replaces an earlier one of its kind with the same id if it comes from a later run of the same phase or says
-    the same, or if it is a decision whose `resolves` names the id. Otherwise it is another record, and gets a new id,
+    A record replaces an earlier one of its kind with the same id if it comes from a later run of the same phase, if its
+    phase has written over an artifact of the earlier phase, if both say the same, or if it is a decision whose
+    `resolves` names the id. Otherwise it is another record, and gets a new id,
     which begins with its phase. A decision settles the question and the risk that its `resolves` names. If neither
     exists, it replaces the decision with this id in an earlier summary.
     """
     entries: list[RecordedEntry] = []
     latest: dict[tuple[str, str], int] = {}  # the position in `entries`, by kind and id
     possible_ids: dict[str, Iterator[str]] = {}
+    artifacts: list[frozenset[str]] = []
     for age, summary in enumerate(summaries):
         phase = str(summary.get("phase") or "")
+        artifacts.append(frozenset(summary.get("artifacts") or ()))
         written = {kind: _records(summary, kind) for kind in reversed(KINDS)}
         taken = {name for _, name in latest} | {_id_of(record) for records in written.values() for record in records}
         for kind, records in written.items():
@@ -131,9 +134,15 @@ def list_records(summaries: Iterable[Mapping[str, Any]]) -> list[RecordedEntry]:
                 if (kind, name) in latest:
                     place = latest[kind, name]
                     earlier = entries[place]
-                    is_rerun = earlier.phase == phase and earlier.age < age
-                    is_replacement = kind == DECISIONS and name in _ids(record.get("resolves")) and earlier.age < age
-                    if is_rerun or is_replacement or _statement(kind, earlier.record) == _statement(kind, record):
+                    is_replacement = _statement(kind, earlier.record) == _statement(kind, record) or (
+                        earlier.age < age
+                        and (
+                            earlier.phase == phase
+                            or not artifacts[earlier.age].isdisjoint(artifacts[age])
+                            or (kind == DECISIONS and name in _ids(record.get("resolves")))
+                        )
+                    )
+                    if is_replacement:
                         entries[place] = replace(earlier, status=f"replaced by that of {phase}")
                     else:
                         base = f"{phase.upper()}-{name}" if phase else name

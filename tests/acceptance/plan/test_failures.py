@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.acceptance.plan.conftest import NOTHING, Plans, Rule
@@ -161,6 +163,46 @@ def test_open_points_are_listed_without_an_author_for_the_first_page(plan: Plans
         {"address": "plan/completion/first/*", "fail": "overloaded"},
     ]
     assert "- ARC-Q1, open question: Who sets it?" in plan("rapid", rules).artifact("plan.md").partition("## Open")[2]
+
+
+@pytest.mark.slow
+@pytest.mark.row("P9", "P16")
+@pytest.mark.parametrize(
+    ("page", "expected"),
+    [
+        (
+            {"open": []},
+            ["ARC-Q1, open question: Who sets it? Candidates: user; admin", "ARC-Q12, open question: When?"],
+        ),
+        ({"open": ["When it starts (arc-q12)."]}, ["ARC-Q1, open question: Who", "When it starts (arc-q12)."]),
+        ({"open": [], "settled": [1]}, ["ARC-Q12, open question: When?"]),
+    ],
+    ids=["unnamed", "named", "settled"],
+)
+def test_urgent_open_questions_reach_the_first_page_without_its_author(
+    plan: Plans, page: dict[str, Any], expected: list[str]
+) -> None:
+    question = {"id": "ARC-Q1", "question": "Who sets it?", "priority": "HIGH", "candidates": ["user", "admin"]}
+    more = [
+        {**question, "id": "ARC-Q12", "question": "When?", "candidates": []},
+        {**question, "id": "ARC-Q3", "question": "Who picks the grey?", "priority": "LOW"},
+        {**question, "id": "ARC-Q4", "question": "Is there a menu?"},
+    ]
+    decision = {"id": "D-1", "decision": "Yes.", "rationale": "So.", "confidence": "HIGH", "resolves": ["ARC-Q4"]}
+    record = {**NOTHING, "open_questions": [question, *more], "key_decisions": [decision]}
+    rules: list[Rule] = [
+        {"address": "plan/architecture/draft/*", "text": "# Design", "record": record},
+        {"address": "plan/test-strategy/draft/*", "text": "# Tests", "record": NOTHING},
+        {"address": "plan/clarify/spec/*", "text": "# Specification", "record": NOTHING},
+        {"address": "plan/completion/tasks/*", "text": "# Tasks", "record": {"corrections": []}},
+        {"address": "plan/completion/first/*", "data": {"what": "Dark.", "decisions": [], **page}},
+    ]
+    run = plan("rapid", rules)
+    assert "1. ARC-Q1, open question: Who sets it?\n2. ARC-Q12, open question" in run.prompt("plan/completion/first/*")
+    listed = run.artifact("plan.md").partition("## Open\n\n")[2].partition("\n##")[0].splitlines()
+    lines = [line for line in listed if "ARC" in line.upper()]
+    assert len(lines) == len(expected), lines
+    assert all(any(text in line for line in lines) for text in expected), lines
 
 
 @pytest.mark.slow

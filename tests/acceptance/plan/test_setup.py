@@ -130,6 +130,9 @@ def test_the_size_estimate_grows_with_the_parts_and_the_named_files(plan: Plans)
     many = plan("rapid", request=f"Rename it in {' '.join(names)}").summary("setup")["outputs"]
     assert many["named_files"] == names
     assert many["expected_files"] == 8
+    pages = "https://a.com/b.html, //a.com/c.html, www.a.com/d.html, http://a.com:80/~me/e.html?f=g.html#h.md"
+    web = plan("rapid", request=f"Rename it in src/a.py as {pages} say", until="setup").summary("setup")["outputs"]
+    assert web["named_files"] == ["src/a.py"]
 
 
 @pytest.mark.row("P6", "P10")

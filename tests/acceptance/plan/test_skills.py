@@ -62,3 +62,21 @@ def test_project_files_add_a_published_skill_to_a_phase(plan: Plans) -> None:
     run = plan("standard", files={"skills/house-style/SKILL.md": HOUSE, "skills/plan/assets.md": phase})
     assert run.done.code == 0, run.done.err
     assert {address.split("/")[1] for address, prompt in run.calls if LINE in prompt} == {"assets"}
+
+
+@pytest.mark.slow
+@pytest.mark.row("P18")
+def test_a_skill_of_the_role_and_of_its_phase_is_in_the_prompt_once(plan: Plans) -> None:
+    role = shipped("roles/qa-strategist.md").replace("\ntools:", "\nskills: [house-style]\ntools:", 1)
+    phase = shipped("skills/plan/test-strategy.md").replace("references: [", "references: [house-style, ", 1)
+    files = {
+        "skills/house-style/SKILL.md": HOUSE,
+        "roles/qa-strategist.md": role,
+        "skills/plan/test-strategy.md": phase,
+    }
+    run = plan("standard", files=files)
+    assert run.done.code == 0, run.done.err
+    counts = {address: prompt.count(LINE) for address, prompt in run.calls if "/qa-strategist" in address}
+    assert set(counts.values()) == {1}, counts
+    assert any(address.startswith("plan/test-strategy/") for address in counts)
+    assert all(prompt.count(LINE) == 1 for prompt in run.prompts("plan/test-strategy/*"))

@@ -149,6 +149,9 @@ def test_a_decision_replaces_that_of_another_phase_only_if_it_says_so() -> None:
     other_id = entry(phase="design", key_decisions=[decision("D-2", "new", resolves="D-1"), decision("D-3", "more")])
     assert shown(old, same_id) == {"D-1": "new"}
     assert shown(old, other_id) == {"D-2": "new", "D-3": "more"}
+    rewrite = entry(phase="review", key_decisions=[decision("D-1", "new")], artifacts=["b.md", "a.md"])
+    assert shown({**old, "artifacts": ["a.md"]}, rewrite) == {"D-1": "new"}, "the ids are those of the document"
+    assert shown({**old, "artifacts": ["c.md"]}, rewrite) == {"D-1": "old", "REVIEW-D-1": "new"}
     one_record = entry(phase="clarify", key_decisions=[decision("D-1", "a"), decision("D-2", "b", resolves=["D-1"])])
     assert shown(one_record) == {"D-1": "a", "D-2": "b"}, "nothing in the same summary"
     answer = entry(phase="design", key_decisions=[decision("Q-1", "yes", resolves=["Q-1"])])

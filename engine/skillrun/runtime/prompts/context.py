@@ -28,6 +28,7 @@ from skillrun.runtime.prompts.shared_prefix import (
     REFERENCES,
     PromptBlocks,
     SharedPrefix,
+    active_references,
     get_shared_prefix,
     record_token_budget,
     render_material,
@@ -84,10 +85,11 @@ def build_request(frame: Frame, step: Step, seated: SeatedMember, parts: PromptP
     role_texts = frame.phase.prompt_cache.role_texts
     if seated.id not in role_texts:
         library = frame.run.program.library
+        shared_skills = [each.skill for each in active_references(frame.phase) if each.is_agent_skill]
         skills = [
             {"name": name, "body": render_skill(frame.run, skill, has_tools=parts.resolved.tools)}
             for name in seated.role.skills
-            if (skill := library.agent_skill(name)) is not None
+            if name not in shared_skills and (skill := library.agent_skill(name)) is not None
         ]
         names = {"variant": ABSENT, "lens": ABSENT, **seated.names, "body": seated.role.body, "skills": skills}
         role_texts[seated.id] = render_template(frame.run, "system/role", names)
