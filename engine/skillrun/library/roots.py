@@ -183,10 +183,13 @@ def _files(root: Root, folders: Collection[str], problems: Problems) -> Iterator
             if is_file and name.endswith(suffix) and name != "README.md":
                 yield f"{folder}/{name}"
     pending = [folder for folder in ("roles", "skills") if folder in folders]
+    seen: set[tuple[int, int]] = set()  # links can lead to one folder in very many ways
     while pending:
         folder = pending.pop()
         kind, depth = folder.partition("/")[0], folder.count("/")
         entries = dict(_entries(root, folder, problems))
+        if not _is_new_folder(root.path / folder, seen):
+            continue
         files = (name for name, is_dir in entries.items() if not is_dir)
         names = [name for name in files if name.endswith(".md") and name != "README.md"]
         skill = next((name for name in (SKILL_FILE, "skill.md", "Skill.md") if name in names), "")
@@ -195,7 +198,21 @@ def _files(root: Root, folders: Collection[str], problems: Problems) -> Iterator
         elif skill:
             yield f"{folder}/{skill}"
         if not skill and depth < MAX_DEPTH:  # an Agent Skill has no other file of the library below it
-            pending += [f"{folder}/{name}" for name, is_dir in entries.items() if is_dir and name != "node_modules"]
+            folders = [f"{folder}/{name}" for name, is_dir in entries.items() if is_dir and name != "node_modules"]
+            links = [path for path in folders if (root.path / path).is_symlink()]
+            pending = [*links, *pending, *(path for path in folders if path not in links)]  # links are read last
+
+
+def _is_new_folder(path: Path, seen: set[tuple[int, int]]) -> bool:
+    """Add a folder to those that were seen, and return whether it is new. False if it does not exist."""
+    try:
+        status = path.stat()
+    except OSError:
+        return False
+    identity = (status.st_dev, status.st_ino)
+    is_new = identity not in seen
+    seen.add(identity)
+    return is_new
 
 
 def _entries(root: Root, folder: str, problems: Problems) -> list[tuple[str, bool]]:

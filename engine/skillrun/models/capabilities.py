@@ -255,7 +255,7 @@ CAPABILITIES: Final[Mapping[str, Capability]] = {
     for capability in (
         Capability(
             "tools_with_schema",
-            {"native": _pattern(rf"(?s)(?=.*(?:{_TOOLS.pattern}))(?=.*(?:{_STRUCTURE.pattern}))")},
+            {"native": _pattern(rf"(?s)\A(?=.*(?:{_TOOLS.pattern}))(?=.*(?:{_STRUCTURE.pattern}))")},
             _combines_tools_with_schema,
             _apply_tools_with_schema,
         ),
@@ -293,13 +293,15 @@ LIMIT_FIELDS: Final = ("max_tokens", "max_completion_tokens", "max_output_tokens
 _NAMES_LIMIT: Final = _pattern(r"max_?(?:new|completion|output)?_?tokens|context|completion tokens|output tokens")
 _TOO_LARGE: Final = _pattern(r"too (?:large|high|big|long)|range|exceed|at most|maximum|less than|limit|<|>|up to")
 _NUMBER: Final = re.compile(r"(?<![\w.])\d{1,3}(?:,\d{3})+|(?<![\w.])\d{2,9}(?![\w.]*\w)")
+_AMOUNT: Final = r"((?<![\d,])\d[\d,]{0,11}(?![\d,]))"
 _WINDOW: Final = _pattern(
-    r"context (?:length|window|size|limit)s?(?!\D{0,24}\d+ \+)\D{0,24}(\d[\d,]*)|\+\s*\d+\s*>\s*(\d[\d,]*)"
+    rf"context (?:length|window|size|limit)s?(?!\D{{0,24}}\d{{1,12}} \+)\D{{0,24}}{_AMOUNT}"
+    rf"|\+\s{{0,9}}\d{{1,12}}\s{{0,9}}>\s{{0,9}}{_AMOUNT}"
 )
 _PROMPT: Final = _pattern(
-    r"(\d[\d,]*) (?:input|prompt)? ?tokens? ?(?:in|from) the (?:messages|prompt|input)|\((\d[\d,]*) in the messages"
-    r"|(?:request|prompt|input|messages?) (?:has|have|contains?|resulted in|of) (\d[\d,]*)"
-    r"|(\d[\d,]*) (?:input|prompt) tokens|limits?:? (\d[\d,]*) \+"
+    rf"{_AMOUNT} (?:input|prompt)? ?tokens? ?(?:in|from) the (?:messages|prompt|input)|\({_AMOUNT} in the messages"
+    rf"|(?:request|prompt|input|messages?) (?:has|have|contains?|resulted in|of) {_AMOUNT}"
+    rf"|{_AMOUNT} (?:input|prompt) tokens|limits?:? {_AMOUNT} \+"
 )
 
 

@@ -88,6 +88,8 @@ FAILURES: tuple[FailureRule, ...] = (
 cured by waiting. The others are cured only by another request, which `models/capabilities.py` finds if the words name a
 field that skillrun adds by itself."""
 _NAMES_MODEL = _words(r"model|deployment|endpoints found|engine")
+_MAX_REFUSAL = 4_000  # characters of a refusal
+_REFUSAL_DEPTH = 6
 _REFUSAL_KEYS = ("param", "error", "errors", "detail", "message", "msg", "reason")
 _SECONDS = re.compile(r"(\d{1,6}(?:\.\d+)?)s")
 _NUMBER = re.compile(r"-?\d{1,12}(?:\.\d+)?")
@@ -178,17 +180,18 @@ def _error_fields(body: Any) -> Any:
     return body.get("error", body) if isinstance(body, dict) else body
 
 
-def describe_refusal(body: Any) -> str:
+def describe_refusal(body: Any, depth: int = _REFUSAL_DEPTH) -> str:
     """Return the texts of an error's body that say what is refused: messages, parameters and places. Texts that quote
-    the request are left out."""
-    if isinstance(body, list):
-        return "; ".join(map(describe_refusal, body[:10]))
-    if isinstance(body, dict):
+    the request, and those below `depth` levels, are left out."""
+    text = body if isinstance(body, str) else ""
+    if isinstance(body, list) and depth:
+        text = "; ".join(describe_refusal(item, depth - 1) for item in body[:10])
+    if isinstance(body, dict) and depth:
         places = body.get("loc")
-        parts = [".".join(map(str, places)) if isinstance(places, list) else ""]
-        parts += [describe_refusal(body.get(key)) for key in _REFUSAL_KEYS]
-        return ": ".join(part for part in parts if part)
-    return body[:_MAX_SCAN] if isinstance(body, str) else ""
+        named = [place for place in places if isinstance(place, str | int)] if isinstance(places, list) else []
+        parts = [".".join(map(str, named))] + [describe_refusal(body.get(key), depth - 1) for key in _REFUSAL_KEYS]
+        text = ": ".join(part for part in parts if part)
+    return text[:_MAX_REFUSAL]
 
 
 def _retry_delay(headers: Mapping[str, str], body: Any, error: Exception) -> float | None:

@@ -26,6 +26,8 @@ from skillrun.models.redaction import Redactor
 from skillrun.models.scripted import ScriptedGateway
 from skillrun.syntax.diagnostics import SkillrunError
 
+MAX_ADAPTATIONS: Final = 20
+"""How often one call is changed because a server refuses it. The table of capabilities has about as many values."""
 LOCAL_RETRY_SECONDS: Final = 1.5
 """Time limit for retries in seconds if no server listens at a local address. A restarting server is back quickly, so
 the limit is short."""
@@ -75,7 +77,7 @@ class ModelGateway:
         if request.model.startswith("scripted:"):
             return await self._scripted.send(request, address, attempts)
         provider = self.catalogue.providers[request.model.partition(":")[0]]
-        failure, started, adaptations = self._failures.get(provider.name), perf_counter(), 0
+        failure, started, adaptations = self._failures.get(provider.name), perf_counter(), set[str]()
         for attempt in count(1):
             try:
                 async with self.slots.slot(provider):
@@ -87,14 +89,15 @@ class ModelGateway:
                         if provider.kind not in registry.BUILT_IN["providers"]:
                             reply = self._complete_reply(reply, request)
             except ModelError as error:
-                if error.adaptation:
-                    adaptations += 1
+                # A server can refuse what has changed already, or name one limit after the other without end.
+                if error.adaptation and error.adaptation not in adaptations and len(adaptations) < MAX_ADAPTATIONS:
+                    adaptations.add(error.adaptation)
                     self.progress(f"{error.message}; trying again with {error.adaptation}")
                     continue
                 elapsed = perf_counter() - started
                 if error.kind == "rate_limit" and error.wait:
                     self.slots.pause(provider, min(error.wait, self.catalogue.retry.seconds))
-                wait = self._retry_delay(error, provider, attempt - adaptations, elapsed)
+                wait = self._retry_delay(error, provider, attempt - len(adaptations), elapsed)
                 if wait is None:
                     message = error.message
                     if attempt > 1:

@@ -14,6 +14,7 @@ from typing import Any, Final
 from uuid import uuid4
 
 from skillrun.models.messages import StopReason
+from skillrun.types.records import count_values
 
 Body = dict[str, Any]
 _STOP_WORDS: Final[Mapping[StopReason, str]] = {
@@ -44,6 +45,12 @@ _ERROR_STATUSES: Final = tuple(
     )
 )
 """The status of an error in a response with status 200, by its words. All others count as a failed server."""
+
+
+MAX_STREAM_VALUES: Final = 100_000
+_END_OF_EVENT: Final = re.compile(r"\r?\n\r?\n")
+_DELTAS: Final = {"text": "text", "thinking": "thinking", "signature": "signature", "partial_json": "input"}
+"""The parts of a stream's deltas, and the keys of the block that they add to."""
 
 
 class NoReply(ValueError):
@@ -87,7 +94,9 @@ def find_error(body: Body) -> ReadBody | None:
 def _error_status(error: Body) -> int:
     for key in ("code", "status", "status_code", "http_code"):
         code = error.get(key)
-        if (number := _as_count(int(code) if isinstance(code, str) and code.isdecimal() else code)) in range(400, 600):
+        if (
+            number := _as_count(int(code) if isinstance(code, str) and re.fullmatch(r"\d{3}", code) else code)
+        ) in range(400, 600):
             return number or 0
     words = " ".join(str(error.get(key, "")) for key in ("type", "code", "status", "message"))
     return next((status for status, pattern in _ERROR_STATUSES if pattern.search(words)), 502)
@@ -422,23 +431,34 @@ def _describe_other_protocol(body: Body) -> str:
 # -- streams ----------------------------------------------------------------------------------------------------------
 
 
-def parse_events(text: str) -> list[Body]:
-    """Return the data of the server-sent events in a text. Data that is no JSON object is left out."""
-    events: list[Body] = []
-    for block in re.split(r"\r?\n\r?\n", text):
+def parse_events(text: str) -> Iterator[Body]:
+    """Yield the data of the server-sent events in a text. Data that is no JSON object is left out.
+
+    Only one event is in memory at a time, because each can have very many values.
+    """
+    start = 0
+    while start < len(text):
+        match = _END_OF_EVENT.search(text, start)
+        block, start = text[start : match.start() if match else len(text)], match.end() if match else len(text)
         data = "\n".join(line[5:].strip() for line in block.splitlines() if line.startswith("data:"))
         value = parse_json(data)
         if isinstance(value, dict):
-            events.append(value)
-    return events
+            yield value
 
 
 def assemble_claude_stream(events: Iterable[Body]) -> Body | None:
     """Return the message that the events of Anthropic's stream add up to, or an error event; None if the stream ended
-    early."""
+    early. Raises NoReply if it has too many values."""
     message: Body = {"content": [], "usage": {}}
-    blocks: dict[Any, Body] = {}
+    blocks: dict[str, Body] = {}
+    pieces: dict[tuple[str, str], list[str]] = {}  # joined at the end, because joining is linear
+    values = 0
     for event in events:
+        if event.get("type") not in ("content_block_delta", "ping"):
+            values += count_values(json.dumps(event).encode())
+        if values > MAX_STREAM_VALUES:
+            raise NoReply(f"has more than {MAX_STREAM_VALUES:,} values outside of its texts")
+        index = str(event.get("index"))
         delta: Body = event["delta"] if isinstance(event.get("delta"), dict) else {}
         match event.get("type"):
             case "error":
@@ -447,19 +467,20 @@ def assemble_claude_stream(events: Iterable[Body]) -> Body | None:
                 message |= event["message"]
                 message["usage"] = dict(message["usage"]) if isinstance(message.get("usage"), dict) else {}
             case "content_block_start" if isinstance(event.get("content_block"), dict):
-                blocks[event.get("index")] = dict(event["content_block"])
-            case "content_block_delta" if (block := blocks.get(event.get("index"))) is not None:
-                for key in ("text", "thinking", "signature"):
-                    if isinstance(delta.get(key), str):
-                        block[key] = str(block.get(key) or "") + delta[key]
-                if isinstance(delta.get("partial_json"), str):
-                    before = block.get("input")
-                    block["input"] = (before if isinstance(before, str) else "") + delta["partial_json"]
+                blocks[index] = dict(event["content_block"])
+            case "content_block_delta" if index in blocks:
+                for name, key in _DELTAS.items():
+                    if isinstance(delta.get(name), str):
+                        before = blocks[index].get(key)
+                        first = [before] if isinstance(before, str) else []
+                        pieces.setdefault((index, key), first).append(delta[name])
             case "message_delta":
                 message["stop_reason"] = delta.get("stop_reason") or message.get("stop_reason")
                 if isinstance(event.get("usage"), dict):
                     message["usage"] |= {key: n for key, n in event["usage"].items() if n is not None}
             case "message_stop":
+                for (index, key), texts in pieces.items():
+                    blocks[index][key] = "".join(texts)
                 return {**message, "content": list(blocks.values())}
     return None
 

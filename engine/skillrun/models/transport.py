@@ -79,10 +79,10 @@ class WireExchange:
             body = parse_json(text)
             self.response = ReadBody(text if body is None else body, response.status_code)
             return
-        body = assemble_claude_stream(parse_events(text)) if events else parse_json(text)
-        if events and body is None:
-            raise httpx2.RemoteProtocolError("the stream ended before the reply was complete")
+        body = None if events else parse_json(text)
         try:
+            if events and (body := assemble_claude_stream(parse_events(text))) is None:
+                raise httpx2.RemoteProtocolError("the stream ended before the reply was complete")
             self.response = read_body(self.protocol, body)
         except NoReply as error:
             reason = str(error) if body is not None else f"is no JSON; it begins {quote_value(text[:60])}"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterator
 from typing import Any, Final, NamedTuple
 
@@ -26,9 +27,12 @@ _OTHER_TAGS: Final = (
 )
 """Other marks of thoughts, and the tags that they mean."""
 _LAST_TOKENS: Final = re.compile(
-    r"(?:(?<!\s)\s*(?:<\|(?:im_end|eot_id|end|return|endoftext|end_of_text|eom_id|END_RESPONSE)\|>|<end_of_turn>|</s>))+\s*\Z"
+    r"(?:(?:<\|(?:im_end|eot_id|end|return|endoftext|end_of_text|eom_id|END_RESPONSE)\|>|<end_of_turn>|</s>)\s*+)++"
 )
 """Tokens that end a turn. They are no text, and are removed from the end of a reply."""
+_START: Final = "<|start|>assistant"
+_FIRST_CHANNEL: Final = re.compile(rf"{_FENCED}|(?:\A\s*+|{re.escape(_START)})(?P<channel><\|channel\|>)", _FLAGS)
+"""The beginning of the channels in a text of gpt-oss. The same tokens inside a text are quoted."""
 _CHANNEL: Final = re.compile(
     r"<\|channel\|>(?P<name>[^<]*)(?:<\|constrain\|>[^<]*)?<\|message\|>(?P<text>.*?)"
     r"(?:<\|(?:end|return|call)\|>|(?=<\|(?:start|channel)\|>)|\Z)",
@@ -50,16 +54,21 @@ def split_thoughts(text: str) -> tuple[str, str]:
     """
     if not _ANY_MARK.search(text):
         return text, ""
-    if "<|channel|>" in text:
-        text = _read_channels(text)
-    text = _PLAIN_CHANNELS.sub("", text)
+    doubtful: list[str] = []
+    first = next((match for match in _FIRST_CHANNEL.finditer(text) if match["channel"]), None)
+    if first is not None:
+        doubtful.append(text[: first.start()])
+        text, rest = _read_channels(text[first.start("channel") :])
+        doubtful.append(rest)
+    elif (plain := _PLAIN_CHANNELS.match(text)) is not None:
+        doubtful.append(plain[0])
+        text = text[plain.end() :]
     for pattern, tag in _OTHER_TAGS:
 
         def replace_tag(match: re.Match[str], tag: str = tag) -> str:
             return match[0] if match["fence"] else match.expand(tag)
 
         text = re.sub(rf"{_FENCED}|{pattern}", replace_tag, text, flags=_FLAGS)
-    doubtful: list[str] = []
 
     def remove(match: re.Match[str]) -> str:
         if match["fence"]:
@@ -68,21 +77,35 @@ def split_thoughts(text: str) -> tuple[str, str]:
         return ""
 
     text = _THOUGHTS.sub(remove, _FIRST_THOUGHTS.sub("", text))
-    ends = [match.end() for match in _END_OF_THOUGHTS.finditer(text) if not match["fence"]]
-    if ends:
-        doubtful.append(text[: ends[-1]])
-        text = text[ends[-1] :]
-    return _LAST_TOKENS.sub("", text), "\n".join(doubtful)
+    closed = [match.end() for match in _END_OF_THOUGHTS.finditer(text) if not match["fence"]]
+    if closed:
+        doubtful.append(text[: closed[-1]])
+        text = text[closed[-1] :]
+    ends = [match.span() for match in _LAST_TOKENS.finditer(text)]
+    if ends and ends[-1][1] == len(text):
+        text = text[: ends[-1][0]].rstrip()
+    return text, "\n".join(filter(str.strip, doubtful))
 
 
-def _read_channels(text: str) -> str:
-    """Return the final channel of a text of gpt-oss, and its tool calls as they are. All others are thoughts."""
-    kept = []
+def _read_channels(text: str) -> tuple[str, str]:
+    """Return the final channel of a text of gpt-oss, and its tool calls as they are. All others are thoughts.
+
+    The second text is what the first does not have from the first final channel on, because a model can quote tokens.
+    """
+    kept: list[str] = []
+    doubtful: list[str] = []
+    at = 0
     for match in _CHANNEL.finditer(text):
         is_final = match["name"].strip().startswith("final")
-        if is_final or _RECIPIENT.search(match["name"]):
+        is_kept = is_final or _RECIPIENT.search(match["name"]) is not None
+        if kept:
+            doubtful += [text[at : match.start()], "" if is_kept else match["text"]]
+        if is_kept:
             kept.append(match["text"] if is_final else match[0])
-    return "".join(kept) or _CHANNEL.sub("", text).replace("<|start|>assistant", "")
+        at = match.end()
+    if kept:
+        return "".join(kept), "\n".join((*doubtful, text[at:])).replace(_START, "")
+    return _CHANNEL.sub("", text).replace(_START, ""), ""
 
 
 # -- tool calls in the text -------------------------------------------------------------------------------------------
@@ -104,14 +127,17 @@ _MARK: Final = re.compile(
 """The marks with which tool calls in a text begin."""
 _NAMED: Final = re.compile(
     r"(?:<function=(?P<tag>[\w.-]+)>|<invoke name=\"(?P<invoke>[\w.-]+)\">|to=(?:functions\.)?(?P<to>[\w.-]+)"
-    r"|(?<![`\w])(?:functions\.)?(?P<name>[A-Za-z_][\w.-]*)(?::\d+)?\s*"
-    r"(?:\[ARGS\]|<\|tool_call_argument_begin\|>|(?=\s*<arg_key>)|(?=\{))|<｜tool▁sep｜>(?P<sep>[\w.-]+)|(?<!\w)(?!function\b)(?P<before>[A-Za-z_][\w.-]*)<｜tool▁sep｜>)"
+    r"|(?<![`\w.-])(?:functions\.)?+(?P<name>[A-Za-z_][\w.-]*+)(?::\d++)?+\s*+"
+    r"(?:\[ARGS\]|<\|tool_call_argument_begin\|>|(?=<arg_key>)|(?=\{))|<｜tool▁sep｜>(?P<sep>[\w.-]+)"
+    r"|(?<![\w.-])(?!function\b)(?P<before>[A-Za-z_][\w.-]*+)<｜tool▁sep｜>)"
 )
 _PARAMETER: Final = re.compile(
-    r"<parameter(?:=| name=\")(?P<name>[\w.-]+)\"?>\s*(?P<value>.*?)\s*</parameter>"
-    r"|<arg_key>(?P<key>.*?)</arg_key>\s*<arg_value>(?P<text>.*?)</arg_value>",
-    re.DOTALL,
+    r"<parameter(?:=| name=\")(?P<name>[\w.-]++)\"?>|<arg_key>(?P<key>[^<]*+)</arg_key>\s*+<arg_value>"
 )
+"""The beginning of a parameter."""
+_MAX_WASTE: Final = 20_000_000
+"""The most characters that are read in vain to find JSON in a text, in all."""
+_MAX_NESTED: Final = 8  # lists in which calls may be
 _ONE_FENCE: Final = re.compile(r"\A```(?:json|tool_call|tool_code)?\s*\n(?P<inside>.*?)\n```\Z", re.DOTALL)
 _NAMES: Final = ("name", "tool", "tool_name", "function")
 _ARGUMENTS: Final = ("arguments", "parameters", "args", "input", "params")
@@ -139,35 +165,50 @@ def _iter_calls(region: str, offered: Collection[str]) -> Iterator[TextCall]:
     if self_named := [call for _, _, value in values for call in _calls_in(value, ())]:
         yield from self_named
         return
-    names = [match for match in _NAMED.finditer(region) if not any(a <= match.start() < b for a, b, _ in values)]
+    starts = [start for start, _, _ in values]
+
+    def is_in_json(place: int) -> bool:
+        number = bisect_right(starts, place)
+        return number > 0 and place < values[number - 1][1]
+
+    names = [match for match in _NAMED.finditer(region) if not is_in_json(match.start())]
     for number, match in enumerate(names):
         name = next(group for group in match.groups() if group)
         end = names[number + 1].start() if number + 1 < len(names) else len(region)
-        found = next((value for a, _, value in values if match.end() <= a < end and isinstance(value, dict)), None)
-        parameters = list(_PARAMETER.finditer(region, match.end(), end))
+        inside = values[bisect_left(starts, match.end()) : bisect_left(starts, end)]
+        found = next((value for _, _, value in inside if isinstance(value, dict)), None)
+        parameters = dict(_iter_parameters(region, match.end(), end))
         if found is not None:
             yield TextCall(name, found)
         elif parameters or name in offered:
-            yield TextCall(name, {each["name"] or each["key"].strip(): _value_of(each) for each in parameters})
+            yield TextCall(name, parameters)
 
 
-def _value_of(parameter: re.Match[str]) -> Any:
-    """Return a parameter's value. JSON other than a text is parsed; anything else is a text."""
-    written = parameter["value"] if parameter["value"] is not None else parameter["text"]
-    value = _parse(written)
-    return written if value is None or isinstance(value, str) else value
+def _iter_parameters(text: str, start: int, end: int) -> Iterator[tuple[str, Any]]:
+    """Yield the names and values of the parameters. JSON other than a text is parsed; anything else is a text."""
+    while (match := _PARAMETER.search(text, start, end)) is not None:
+        closing = "</parameter>" if match["name"] else "</arg_value>"
+        stop = text.find(closing, match.end(), end)
+        if stop < 0:
+            return
+        start = stop + len(closing)
+        written = text[match.end() : stop]
+        written = written.strip() if match["name"] else written
+        value = _parse(written)
+        name = match["name"] or match["key"].strip()
+        yield name, written if value is None or isinstance(value, str) else value
 
 
-def _calls_in(value: Any, offered: Collection[str]) -> Iterator[TextCall]:
+def _calls_in(value: Any, offered: Collection[str], depth: int = _MAX_NESTED) -> Iterator[TextCall]:
     """Yield the calls in a JSON value: an object with a name and arguments, or a list of such objects. If `offered` is
     not empty, only its tools count."""
-    if isinstance(value, list):
+    if isinstance(value, list) and depth > 0:
         for item in value:
-            yield from _calls_in(item, offered)
+            yield from _calls_in(item, offered, depth - 1)
     if not isinstance(value, dict):
         return
     if isinstance(value.get("tool_calls"), list):
-        yield from _calls_in(value["tool_calls"], offered)
+        yield from _calls_in(value["tool_calls"], offered, depth - 1)
         return
     fields = value["function"] if isinstance(value.get("function"), dict) else value
     name = next((fields[key] for key in _NAMES if isinstance(fields.get(key), str)), "")
@@ -186,12 +227,14 @@ def _parse(text: str) -> Any:
 
 
 def _iter_json(text: str) -> Iterator[tuple[int, int, Any]]:
-    """Yield the JSON objects and lists in a text, each with its start and end."""
-    decoder, at = json.JSONDecoder(), 0
-    while (match := re.compile(r"[{\[]").search(text, at)) is not None:
+    """Yield the JSON objects and lists in a text, each with its start and end. Stop if very much of it is broken."""
+    decoder, at, wasted = json.JSONDecoder(), 0, 0
+    while wasted <= _MAX_WASTE and (match := re.compile(r"[{\[]").search(text, at)) is not None:
         try:
             value, at = decoder.raw_decode(text, match.start())
-        except (ValueError, RecursionError):
+        except (ValueError, RecursionError) as error:
+            is_at_end = not isinstance(error, json.JSONDecodeError) or error.msg.startswith("Unterminated string")
+            wasted += len(text) if is_at_end else getattr(error, "pos", 0)  # the error counts all lines before it
             at = match.end()
         else:
             yield match.start(), at, value

@@ -173,3 +173,19 @@ def test_an_agent_skill_of_another_tool_is_a_skill(roots: tuple[Root, ...]) -> N
     agent_skill = library.agent_skill("knots")
     assert agent_skill is not None
     assert agent_skill.body.startswith("# Knots")
+
+
+@pytest.mark.row("Z6")
+@pytest.mark.finding("FE2")
+def test_a_folder_is_read_once_however_many_links_lead_to_it(roots: tuple[Root, ...]) -> None:
+    write(roots[0], {"roles/team/zoe.md": "", "roles/other/adam.md": "", "skills/area/notes/SKILL.md": ""})
+    for number in range(20):
+        for folder in ("roles", "roles/team", "roles/other", "skills", "skills/area"):
+            (roots[0].path / folder / f"link-{number}").symlink_to(roots[0].path / folder)
+    (roots[0].path / "roles" / "a").symlink_to(roots[0].path / "roles" / "team")
+    (roots[0].path / "roles" / "b").symlink_to("b")
+    library = Library(roots)
+    assert library.names("roles") == ["adam", "zoe"]
+    assert sorted(library.project_files("roles")) == ["roles/other/adam.md", "roles/team/zoe.md"]
+    assert library.skills() == ["notes"]
+    assert list_problems(library) == []

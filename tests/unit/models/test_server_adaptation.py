@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 from skillrun.models.capabilities import CAPABILITIES, OMITTABLE, ServerProfile, find_lower_limit
+from skillrun.models.failures import describe_refusal
+from skillrun.models.gateway import MAX_ADAPTATIONS
 from skillrun.models.messages import Block, Message, ModelError, Reply, ToolCall, ToolSpec
 from tests.servers import anthropic, openai
 from tests.servers.wire import Answer, WireRequest, serve
@@ -360,3 +362,56 @@ def test_a_server_that_refuses_everything_gets_each_request_once(model: str) -> 
     with serve(answer) as wire, pytest.raises(ModelError):
         converse(wire, request(model, schema_note=NOTE, schema=SCHEMA, tools=(READ,)))
     assert len(sent) == len(set(sent)) < 12
+
+
+@pytest.mark.row("Z6")
+@pytest.mark.finding("FE3")
+def test_a_server_that_names_one_limit_after_the_other_is_not_asked_without_end() -> None:
+    asked: list[int] = []
+
+    def answer(received: WireRequest) -> Answer:
+        asked.append(received.body["max_tokens"])
+        return openai.error(400, f"max_tokens is too large: at most {asked[-1] - 1}")
+
+    with serve(answer) as wire, pytest.raises(ModelError, match="too large"):
+        converse(wire, request(CHAT, max_tokens=16384), max_output=None)
+    assert len(asked) == MAX_ADAPTATIONS + 1
+
+
+@pytest.mark.finding("FE3")
+def test_a_server_that_refuses_every_form_is_not_asked_without_end() -> None:
+    asked: list[str] = []
+
+    def answer(received: WireRequest) -> Answer:
+        asked.append(form_of(received.body))
+        return openai.error(400, "response_format with tools is not supported; no function calling")
+
+    with serve(answer) as wire, pytest.raises(ModelError, match="not supported"):
+        converse(wire, request(CHAT, schema=SCHEMA, schema_note=NOTE, tools=(READ,)))
+    assert len(asked) <= MAX_ADAPTATIONS
+
+
+@pytest.mark.row("Z6")
+@pytest.mark.finding("FE4")
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param('{"error":' * 700 + '"no tools"' + "}" * 700, id="deep"),
+        pytest.param(json.dumps({"errors": [[{"message": "not " + "x" * 20_000}] * 10] * 10}), id="long"),
+        pytest.param(json.dumps({"error": {"message": "context exceeds " + "9" * 20_000}}), id="digits"),
+        pytest.param(
+            json.dumps({"error": {"message": f"maximum context length is {'9' * 5000}, max_tokens too large"}}),
+            id="number",
+        ),
+        pytest.param(json.dumps({"detail": [{"loc": [[["tools"] * 9] * 9, None], "msg": "not allowed"}]}), id="loc"),
+    ],
+)
+def test_any_refusal_is_an_error_of_the_call(body: str) -> None:
+    with serve(lambda _: Answer(body, 400)) as wire, pytest.raises(ModelError):
+        converse(wire, request(CHAT, schema=SCHEMA, schema_note=NOTE, tools=(READ,)))
+
+
+@pytest.mark.finding("FE4")
+def test_a_number_in_a_refusal_is_bounded() -> None:
+    assert find_lower_limit(16384, f"max_tokens: maximum context length is {'9' * 5000} tokens") == (0, 0)
+    assert describe_refusal({"error": {"message": "x" * 100_000}}) == "x" * 4000
