@@ -15,7 +15,7 @@ from tests.servers.wire import Answer, WireRequest, serve
 pytestmark = [pytest.mark.allow_hosts(["127.0.0.1"]), pytest.mark.row("L11")]
 
 FILES = {
-    "roles/clerk.md": "---\nname: clerk\ndescription: A clerk.\n---\nYou write.\n",
+    "roles/clerk.md": "---\nname: clerk\ndescription: A clerk.\ntools: []\n---\nYou write.\n",
     "roles/finder.md": "---\nname: finder\ndescription: A finder.\ntools: [Read, Grep]\n---\nYou look things up.\n",
     "code/a.py": "LIMIT = 42\n",
     "workflows/w.md": (

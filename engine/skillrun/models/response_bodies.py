@@ -94,9 +94,9 @@ def find_error(body: Body) -> ReadBody | None:
 def _error_status(error: Body) -> int:
     for key in ("code", "status", "status_code", "http_code"):
         code = error.get(key)
-        if (
-            number := _as_count(int(code) if isinstance(code, str) and re.fullmatch(r"\d{3}", code) else code)
-        ) in range(400, 600):
+        if isinstance(code, str):
+            code = int(code[:4]) if code.isdecimal() else None
+        if (number := _as_count(code)) in range(400, 600):
             return number or 0
     words = " ".join(str(error.get(key, "")) for key in ("type", "code", "status", "message"))
     return next((status for status, pattern in _ERROR_STATUSES if pattern.search(words)), 502)
