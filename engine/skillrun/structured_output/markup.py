@@ -11,6 +11,8 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterator
 from typing import Any, Final, NamedTuple
 
+from skillrun.structured_output.values import MAX_DEPTH, is_deeper
+
 _FENCED: Final = r"^(?P<fence>`{3,8}|~{3,8}).*?^(?P=fence)"
 _FLAGS: Final = re.DOTALL | re.IGNORECASE | re.MULTILINE
 _TAGS: Final = "think(?:ing)?|thoughts?|reasoning|seed:think"
@@ -146,17 +148,21 @@ _ARGUMENTS: Final = ("arguments", "parameters", "args", "input", "params")
 def find_text_calls(text: str, offered: Collection[str]) -> tuple[str, list[TextCall]] | None:
     """Return the text before the tool calls in a reply, and the calls; None if the text contains no call.
 
-    The list is empty if the text has the mark of a call that cannot be read. A reply that consists only of JSON is a
-    call if it names an `offered` tool. Marks in code fences are part of the reply.
+    The list is empty if the text has the mark of a call that cannot be read, or whose arguments are nested too deeply.
+    A reply that consists only of JSON is a call if it names an `offered` tool. Marks in code fences are part of the
+    reply.
     """
     mark = next((match for match in _MARK.finditer(text) if not match["fence"]), None)
     if mark is not None:
         region = text[mark.start() :]
-        return text[: mark.start()].rstrip(), list(_iter_calls(region, offered))
+        calls = list(_iter_calls(region, offered))
+        is_readable = not any(is_deeper(call.arguments, MAX_DEPTH) for call in calls)
+        return text[: mark.start()].rstrip(), calls if is_readable else []
     stripped = text.strip()
     whole = fence["inside"].strip() if (fence := _ONE_FENCE.match(stripped)) else stripped
     calls = list(_calls_in(_parse(whole), offered)) if whole[:1] in ("{", "[") else []
-    return ("", calls) if calls and all(call.name in offered for call in calls) else None
+    is_call = bool(calls) and all(call.name in offered and not is_deeper(call.arguments, MAX_DEPTH) for call in calls)
+    return ("", calls) if is_call else None
 
 
 def _iter_calls(region: str, offered: Collection[str]) -> Iterator[TextCall]:

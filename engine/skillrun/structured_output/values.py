@@ -136,10 +136,10 @@ def _is_plausible(value: Any, shape: Shape) -> bool:
     return shape.accepts_lists or "{" in json.dumps(value)
 
 
-def _sanitize_value(value: Any) -> Any:
-    """Return `value` with every text sanitized. Raises ValueError if the value is nested too deeply."""
+def is_deeper(value: Any, levels: int) -> bool:
+    """Whether a JSON value is nested more than `levels` deep."""
     layer = [value]
-    for _ in range(MAX_DEPTH + 1):
+    for _ in range(levels + 1):
         layer = [
             inner
             for parent in layer
@@ -147,8 +147,15 @@ def _sanitize_value(value: Any) -> Any:
             for inner in (parent.values() if isinstance(parent, dict) else parent)
         ]
         if not layer:
-            return sanitize(value)
-    raise ValueError(_TOO_DEEP)
+            return False
+    return True
+
+
+def _sanitize_value(value: Any) -> Any:
+    """Return `value` with every text sanitized. Raises ValueError if the value is nested too deeply."""
+    if is_deeper(value, MAX_DEPTH):
+        raise ValueError(_TOO_DEEP)
+    return sanitize(value)
 
 
 @lru_cache(maxsize=1)

@@ -198,3 +198,21 @@ def test_a_long_text_after_the_mark_of_a_call_is_read_in_linear_time(text: str) 
 def test_calls_in_deeply_nested_lists_are_not_searched() -> None:
     text = f"<tool_call>{'[' * 400}{CALLS['JSON']}{']' * 400}"
     assert find_text_calls(text, {"Grep"}) == ("", [])
+
+
+@pytest.mark.row("Z6")
+@pytest.mark.finding("FE7")
+@pytest.mark.parametrize(
+    "text",
+    ["<tool_call>{}", "<tool_call><function=Grep><parameter=pattern>[{}]</parameter></function>", "[TOOL_CALLS]Grep{}"],
+)
+def test_a_call_with_deeply_nested_arguments_cannot_be_read(text: str) -> None:
+    deep = "[" * 600 + "]" * 600
+    arguments = f'{{"name": "Grep", "arguments": {{"pattern": {deep}}}}}' if "function" not in text else deep
+    assert find_text_calls(text.replace("{}", arguments), {"Grep"}) == ("", [])
+
+
+@pytest.mark.finding("FE7")
+def test_json_with_deeply_nested_arguments_is_no_call() -> None:
+    text = '{"name": "Grep", "arguments": {"pattern": ' + "[" * 600 + "]" * 600 + "}}"
+    assert find_text_calls(text, {"Grep"}) is None
