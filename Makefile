@@ -82,7 +82,7 @@ servers: .venv/.installed-dev ## install the model servers that slow tests use i
 	$(BIN)/python -m tests.model_servers.environment
 
 chaos: .venv/.installed-dev ## faults of disks, providers, processes and people, by the thousand, from CHAOS_SEED (8)
-	CHAOS_SEED='$(CHAOS_SEED)' CHAOS_ONLY='$(CHAOS_ONLY)' CHAOS_CASE='$(CHAOS_CASE)' $(BIN)/python -m tests.faults
+	CHAOS_SEED='$(CHAOS_SEED)' CHAOS_ONLY='$(CHAOS_ONLY)' CHAOS_TRIES='$(CHAOS_TRIES)' CHAOS_CASE='$(CHAOS_CASE)' $(BIN)/python -m tests.faults
 
 chaos-workers: .venv/.installed-dev ## 500 runs on 6 workers that are killed, stopped and cut off, from CHAOS_SEED (8)
 	$(BIN)/python -m tests.faults.workers

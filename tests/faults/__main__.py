@@ -1,6 +1,7 @@
 """The full fault tests, `make chaos`: all kinds of faults from one seed, and a table of results.
 
-`CHAOS_SEED` sets the seed, `CHAOS_ONLY` selects faults by name, and `CHAOS_CASE` selects one case.
+`CHAOS_SEED` sets the seed, `CHAOS_ONLY` selects faults by name, `CHAOS_TRIES` limits the cases of each kind, and
+`CHAOS_CASE` selects one case. After each minute and after each kind, a line has the number of cases so far.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from typing import Any, Final
 from tests.faults import archives, cut_responses, damage, disk, edits, kills, names, numbers, owners, providers, rows
 from tests.faults.processes import Forks, failing_disk
 from tests.faults.providers import Providers
-from tests.faults.world import World
+from tests.faults.world import World, pick
 
 MOST: Final[dict[str, int | None]] = {
     "disk": None,  # all
@@ -38,6 +39,7 @@ MOST: Final[dict[str, int | None]] = {
     "names": 1_000,
     "numbers": 2_000,
 }
+REPORT_SECONDS: Final = 60  # between two lines about one kind
 
 
 @dataclass
@@ -120,6 +122,11 @@ def main(environ: dict[str, str]) -> int:
     if unknown or (case and len(selected) != 1):
         print_line(f"CHAOS_ONLY is a list of {', '.join(FAULTS)}; with CHAOS_CASE it is one of these")
         return 2
+    most = environ.get("CHAOS_TRIES", "")
+    if most and not most.isdecimal():
+        print_line("CHAOS_TRIES is a number of cases")
+        return 2
+    limit = int(most) if most else None
     print_line(f"chaos: seed {seed}")
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=memory(), prefix="chaos-")))
@@ -127,27 +134,38 @@ def main(environ: dict[str, str]) -> int:
         if places.library is None:
             print_line("disk faults need Linux and a C compiler, and are skipped")
             selected = [name for name in selected if name != "disk"]
-        rows = [run_cases(name, places, seed, [case] if case else None) for name in selected]
+        rows = [run_cases(name, places, seed, limit, [case] if case else None) for name in selected]
     print_line(f"\n{'fault':16}{'tries':>8}{'held':>8}{'failed':>8}{'seconds':>9}")
     for name, tries, failed, seconds in rows:
         print_line(f"{name:16}{tries:8}{tries - failed:8}{failed:8}{seconds:9.0f}")
     return int(any(failed for _, _, failed, _ in rows))
 
 
-def run_cases(name: str, places: Places, seed: str, selected: list[str] | None) -> tuple[str, int, int, float]:
+def run_cases(
+    name: str, places: Places, seed: str, limit: int | None, selected: list[str] | None
+) -> tuple[str, int, int, float]:
     """Name, tries, failures and seconds of one kind of fault."""
     cases, hold = FAULTS[name]
-    started, tries, failed = monotonic(), 0, 0
-    for case in selected or islice(cases(places, Random(f"{seed} {name}")), MOST[name]):
-        tries += 1
+    factor = owners.PROCESSES if name == "owners" else 1
+    started = reported = monotonic()
+    tried = failed = 0
+
+    def report() -> float:
+        now = monotonic()
+        print_line(f"{name}: {tried * factor} tried, {failed} failed, {now - started:.0f} s")
+        return now
+
+    found = selected or islice(cases(places, Random(f"{seed} {name}")), MOST[name])
+    for case in found if limit is None else pick(found, limit):
+        tried += 1
         try:
             hold(places, case)
         except AssertionError as error:
             failed += 1
             print_line(f"\n{name}: {case}\n{error}\nrepeat: make chaos CHAOS_ONLY={name} CHAOS_CASE='{case}'")
-    factor = owners.PROCESSES if name == "owners" else 1
-    print_line(f"{name}: {tries * factor} tried, {failed} failed")
-    return name, tries * factor, failed, monotonic() - started
+        if monotonic() - reported > REPORT_SECONDS:
+            reported = report()
+    return name, tried * factor, failed, report() - started
 
 
 def print_line(text: str) -> None:
