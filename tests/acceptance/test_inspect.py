@@ -408,3 +408,29 @@ def _sent_request(folder: Any, address: str) -> dict[str, Any]:
         journal.close()
     assert body is not None
     return body
+
+
+@pytest.mark.row("P15")
+def test_a_report_with_too_many_long_prompts_leaves_out_the_last_calls(
+    visit: Any, skillrun: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("skillrun.store.rows.MAX_TEXTS", 100)
+    monkeypatch.setattr("skillrun.extensions.report.report_data.MAX_CALL_CHARS", 1_000)
+    done = skillrun("report", "visit", "--output", "page.html")
+    assert done.code == 0
+    assert re.search(r"more than 1,000 characters; the report leaves out the last \d of 4 calls", done.err), done.err
+    assert len(json.loads(skillrun("show", "visit", "plan", "--json").out)["calls"]) == 2
+
+
+@pytest.mark.row("P15")
+@pytest.mark.parametrize(("limit", "value"), [("MAX_RECORDS", 10), ("Journal.max_bytes", 2_000)])
+def test_a_run_whose_journal_is_full_stops_and_stays_readable(
+    visit: Any, skillrun: Call, monkeypatch: pytest.MonkeyPatch, limit: str, value: int
+) -> None:
+    with monkeypatch.context() as limits:
+        limits.setattr(f"skillrun.store.journal.{limit}", value)
+        done = skillrun("visit", "--answers", "answers.yaml", "--name", "full", *SCRIPTED)
+    assert (done.code, "so no call is sent" in done.out) == (1, True), done
+    shown = skillrun("show", "full")
+    assert (shown.code, "failed" in shown.out) == (0, True)
+    assert skillrun("resume", "full", "--answers", "answers.yaml").code == 0

@@ -23,7 +23,7 @@ import pytest
 from skillrun.store.files import sha256_of
 from skillrun.store.local.journal import SqliteJournal
 from skillrun.store.local.lock import LocalLease
-from skillrun.store.local.verification import JOURNAL
+from skillrun.store.local.verification import JOURNAL, LARGEST
 from skillrun.store.rows import chain_hash
 from tests.acceptance.conftest import Call, Done, Make
 from tests.acceptance.hostile import write
@@ -878,14 +878,14 @@ def test_a_journal_beyond_its_limits_is_refused(
     if kind in ("file", "log"):
         path = journal if kind == "file" else journal.with_name("journal.db-wal")
         path.touch()
-        os.truncate(path, 300_000_000)
+        os.truncate(path, LARGEST + 1)
     elif kind == "record":
         add_record(journal, b'{"text":"%s"}' % (b"a" * 17_000_000))
     else:
-        monkeypatch.setattr("skillrun.store.local.verification.MAX_RECORDS", 2)
+        monkeypatch.setattr("skillrun.store.local.verification.MOST_RECORDS", 2)
     size = journal.stat().st_size
     done = skillrun(*command)
-    said = {"record": "too big", "count": "more than 2 records"}.get(kind, "more than 268,435,456 bytes")
+    said = {"record": "too big", "count": "more than 2 records"}.get(kind, f"more than {LARGEST:,} bytes")
     assert (done.code != 0 or command[0] == "show", said in done.out + done.err) == (True, True), done
     assert_no_crash(done)
     assert journal.stat().st_size == size

@@ -212,10 +212,10 @@ def calls_table(conversations: Iterable[Conversation], *, is_held: bool) -> list
     rows = []
     for each in conversations:
         usage = each.usage
-        repeated = ", called again" if any(turn.asks_again for turn in each.turns) else ""
+        repeated = ", called again" if any(turn.is_repair for turn in each.turns) else ""
         status = f"{status_text(each.last, is_held=is_held)}{repeated}"
         flow = (f"{usage.input:,}", f"{usage.output:,}", format_price(each.price))
-        rows.append([call_label(each), each.first.request.model, str(len(each.turns)), *flow, _excerpt(status)])
+        rows.append([call_label(each), each.first.model, str(len(each.turns)), *flow, _excerpt(status)])
     return format_table(HEADER, rows, right=(2, 3, 4, 5))
 
 

@@ -68,9 +68,9 @@ def _show_calls(calls: RunCalls, run_argument: str, selector: CallSelector, out:
     for text in calls.notes:
         out.note(f"warning: {text}")
     conversations = select_calls(calls, selector)
-    data = [conversation_data(each, calls.dropped_text(each)) for each in conversations]
-    out.data({"run": calls.name, "is_held": calls.is_held, "calls": data})
     if out.json:
+        data = [conversation_data(each, calls.dropped_text(each)) for each in conversations]
+        out.data({"run": calls.name, "is_held": calls.is_held, "calls": data})
         return 0
     if len(conversations) > 1 and not selector.step and "/" not in selector.phase:
         out.lines(calls_table(conversations, is_held=calls.is_held))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -38,7 +38,7 @@ from skillrun.runtime.run_budget import RunBudget
 from skillrun.store.artifacts import INBOX
 from skillrun.store.event_lines import utc_timestamp
 from skillrun.store.files import LeaseLost
-from skillrun.store.journal import LOST_SUFFIX, REUSED_SUFFIX, Body, Journal, JournalUnwritable
+from skillrun.store.journal import LOST_SUFFIX, REUSED_SUFFIX, Body, Journal, JournalUnwritable, Kind
 from skillrun.store.local.signing_key import ensure_signing_key
 from skillrun.store.memory import MemoryFiles, MemoryJournal
 from skillrun.store.outcome import RESUME_RUN, Outcome
@@ -137,13 +137,13 @@ async def resume_run(
 
 def _count_scripted_calls(session: Session, journal: Journal) -> None:
     """Report all recorded calls to the script, so that it counts the calls of earlier processes."""
-    outcomes: list[tuple[str, str, Reply | ModelError]] = []
-    outcomes += [(one.address, one.fingerprint, ModelError.from_dict(one.body)) for one in journal.entries("failed")]
-    outcomes += [(one.address, one.fingerprint, Reply.from_dict(one.body)) for one in journal.entries("reply")]
-    for address, fingerprint, outcome in outcomes:
-        sent = journal.find("sent", address, fingerprint)
-        if sent is not None:
-            session.services.on_replayed(address, Request.from_dict(sent), [outcome])
+    readers: dict[Kind, Callable[[Body], Reply | ModelError]]
+    readers = {"failed": ModelError.from_dict, "reply": Reply.from_dict}
+    for kind, read in readers.items():
+        for address, fingerprint, body in (entry[1:] for entry in journal.entries(kind)):
+            sent = journal.find("sent", address, fingerprint)
+            if sent is not None:
+                session.services.on_replayed(address, Request.from_dict(sent), [read(body)])
 
 
 def _restrict_state(

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final, Literal, NamedTuple, get_args
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, ClassVar, Final, Literal, NamedTuple, get_args
 
 from skillrun.store.files import LeaseLost, sha256_of
 from skillrun.store.kill_points import kill_point
 from skillrun.store.rows import (
     NO_CHAIN,
     TEXT,
-    BodiesTooLarge,
     BodyDecoder,
+    BodyTooLarge,
     body_to_bytes,
     chain_hash,
     compress_piece,
@@ -72,11 +72,19 @@ LOST_SUFFIX = "/lost"
 """Suffix of a note's address. The note records that the user accepted that no step will use a reply."""
 
 
+MAX_RECORDS: Final = 1_000_000  # a journal with more sends no further call
+MAX_BYTES: Final = 1 << 30  # bytes of all bodies as they are stored; a larger journal sends no further call
+MAX_RECORD_BYTES: Final = 1 << 24  # a longer text is stored in pieces
+
+
 class Index:
-    """An index of the journal's records. `chain` is the chain hash of the last record."""
+    """An index of the journal's records. `chain` is the chain hash of the last record.
+
+    `size` is the number of bytes of all stored bodies.
+    """
 
     def __init__(self) -> None:
-        self.count, self.chain = 0, NO_CHAIN
+        self.count, self.size, self.chain = 0, 0, NO_CHAIN
         self.latest: dict[tuple[str, str, str], int] = {}
         self.of_kind: dict[str, list[int]] = {}
         self.texts: dict[str, int] = {}
@@ -88,6 +96,7 @@ class Index:
 
     def add(self, row: JournalRow) -> None:
         self.count, self.chain = row.seq, row.chain
+        self.size += len(row.body)
         seq, kind, address, fingerprint = row[:4]
         if kind == TEXT:
             self.texts[fingerprint] = seq
@@ -111,6 +120,7 @@ RESTORE_HINT: Final = (
     "the artifacts, summaries and state.md of this run are kept."
 )
 SIZE_HINT: Final = "no run writes such a journal: move the folder of the run away"
+FULL_HINT: Final = "divide the work: start a new run for the phases that are left"
 DISK_HINT: Final = "check the permissions of its folder and the free disk space"
 _EXTERNAL_KINDS: Final = frozenset({"tried", "reply", "failed", "tool", "answer"})
 """Kinds of records with results from outside the run. A lost result would have to be requested again.
@@ -136,6 +146,8 @@ class Journal(ABC):
 
     Subclasses implement `_persist`, which stores rows, and `_row`, which reads a row.
     """
+
+    max_bytes: ClassVar[int] = MAX_BYTES
 
     def __init__(self, index: Index, fits: BodyCheck = accept_any_body, warning: str = "") -> None:
         """`fits` checks every body that is read, because even an untrusted journal can have an intact chain.
@@ -186,12 +198,18 @@ class Journal(ABC):
             self.check()
         if kind == "sent":
             self._check_place()
+            if self._index.count > MAX_RECORDS or self._index.size > self.max_bytes:
+                limit = f"{MAX_RECORDS:,} records or {self.max_bytes:,} bytes"
+                raise JournalUnwritable(f"the journal has more than {limit}, so no call is sent", FULL_HINT)
         encoded = body_to_bytes(body, self._number_of)
-        try:
-            check_values(encoded)  # it could not be read again
+        try:  # a record that could not be read again
+            check_values(encoded)
+            reason = f"it has more than {MAX_RECORD_BYTES:,} bytes" if len(encoded) > MAX_RECORD_BYTES else ""
         except ValueError as error:
-            message = f"the `{kind}` record of {address} cannot be written: {error}"
-            raise JournalUnwritable(message, "shorten the conversation of this step, then resume the run") from None
+            reason = str(error)
+        if reason:
+            message = f"the `{kind}` record of {address} cannot be written: {reason}"
+            raise JournalUnwritable(message, "shorten the conversation of this step, then resume the run")
         self._push(kind, address, fingerprint, encoded)
         commit = self._commits
         try:
@@ -226,7 +244,11 @@ class Journal(ABC):
             consequence = f"{lost_answers} {noun} could not be stored and will be requested again"
         return JournalUnwritable(f"the journal could not be written ({self._failure}); {consequence}", DISK_HINT)
 
-    def restore(self, rows: Sequence[JournalRow]) -> None:
+    def rows(self) -> Iterator[JournalRow]:
+        """Return all durable records as they are stored, in order. Raises JournalDamaged if one cannot be read."""
+        return map(self._row, range(1, self._index.count + 1))
+
+    def restore(self, rows: Iterable[JournalRow]) -> None:
         """Copy the verified rows of another journal to this journal, which must be empty.
 
         Raises JournalUnwritable or LeaseLost; in both cases, nothing is copied.
@@ -242,14 +264,27 @@ class Journal(ABC):
         Raises JournalDamaged if the body is invalid.
         """
         seq = self._index.latest.get((kind, address, fingerprint))
-        return None if seq is None else self._entry(seq).body
+        return None if seq is None else self.entry(seq).body
 
     def entries(self, kind: Kind, *, texts: bool = True) -> Iterator[JournalEntry]:
         """Return all records of a kind, oldest first, including duplicates. Without `texts`, long texts are empty.
 
         Records that are added during the iteration are left out.
         """
-        return (self._entry(seq, texts=texts) for seq in tuple(self._index.of_kind.get(kind, ())))
+        return (self.entry(seq, texts=texts) for seq in tuple(self._index.of_kind.get(kind, ())))
+
+    def entry(self, seq: int, *, texts: bool = True) -> JournalEntry:
+        """Return record number `seq`. Without `texts`, long texts are empty. Raises JournalDamaged if it is invalid."""
+        row = self._row(seq)
+        try:
+            body = self._decoder.decode(row.body, texts=texts)
+        except BodyTooLarge as error:
+            raise JournalDamaged(f"record {seq} of the journal cannot be read: {error}", SIZE_HINT) from None
+        except (ValueError, TypeError, AttributeError, RecursionError) as error:
+            raise JournalDamaged(f"record {seq} of the journal cannot be read: {error}", RESTORE_HINT) from None
+        if not self._fits(row.kind, body):
+            raise JournalDamaged(f"record {seq} of the journal is not a valid `{row.kind}`", RESTORE_HINT)
+        return JournalEntry(seq, row.address, row.fingerprint, body)
 
     def pending_calls(self) -> list[tuple[str, str]]:
         """Return (address, fingerprint) of each sent call without a later result, oldest first."""
@@ -307,15 +342,3 @@ class Journal(ABC):
             self._torn = True
             self._failure = self._failure or type(error).__name__
             raise
-
-    def _entry(self, seq: int, *, texts: bool = True) -> JournalEntry:
-        row = self._row(seq)
-        try:
-            body = self._decoder.decode(row.body, seq, texts=texts)
-        except BodiesTooLarge as error:
-            raise JournalDamaged(f"record {seq} of the journal cannot be read: {error}", SIZE_HINT) from None
-        except (ValueError, TypeError, AttributeError, RecursionError) as error:
-            raise JournalDamaged(f"record {seq} of the journal cannot be read: {error}", RESTORE_HINT) from None
-        if not self._fits(row.kind, body):
-            raise JournalDamaged(f"record {seq} of the journal is not a valid `{row.kind}`", RESTORE_HINT)
-        return JournalEntry(seq, row.address, row.fingerprint, body)

@@ -40,8 +40,7 @@ class MemoryJournal(Journal):
         guard: WriteGuard | None = None,
     ) -> None:
         super().__init__(Index() if index is None else index, fits, warning)
-        self.rows = list(rows)
-        """The stored records, in order."""
+        self._rows = list(rows)
         self._guard = guard
 
     def _check_place(self) -> None:
@@ -51,12 +50,12 @@ class MemoryJournal(Journal):
     def _persist(self, rows: Sequence[JournalRow]) -> None:
         if self._guard is not None:
             self._guard.check(verify_path=False)
-        self.rows.extend(rows)
+        self._rows.extend(rows)
 
     def _row(self, seq: int) -> JournalRow:
-        if not 0 < seq <= len(self.rows):
+        if not 0 < seq <= len(self._rows):
             raise JournalDamaged(f"record {seq} of the journal is missing", RESTORE_HINT)
-        return self.rows[seq - 1]
+        return self._rows[seq - 1]
 
 
 class MemoryFiles:

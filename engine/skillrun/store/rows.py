@@ -9,14 +9,14 @@ import json
 import struct
 import zlib
 from collections.abc import Callable
-from functools import partial
 from sys import getsizeof
 from typing import Any, Final
 
 from skillrun.types.records import count_values, parse_json
 
 TEXT = "text"
-MAX_MEMORY: Final = 1 << 28  # bytes of the decoded bodies of a journal
+MAX_MEMORY: Final = 1 << 28  # bytes of a decoded body
+MAX_TEXTS: Final = 1 << 26  # bytes of the texts that a decoder keeps for other bodies
 NO_CHAIN = bytes(32)
 
 _PIECE = 2048  # characters, cut from the start of a string, so that equal prefixes give equal pieces
@@ -25,7 +25,6 @@ _MARK = "\0"
 _COMPRESSED_PREFIX = b"\xff"  # no UTF-8 text begins with this byte
 _MAX_PIECE_BYTES = 4 * _PIECE + 1  # bytes; every piece has fewer
 _LARGE = 50_000  # bytes of a body whose values count towards `MAX_MEMORY`
-_REUSE = 4  # a text that another record shares counts this much less
 _VALUE_MEMORY = 100  # bytes of a value, on average
 _SCALAR_TYPES = frozenset({int, float, bool, type(None)})  # most values of a body; checked first
 _encode = json.JSONEncoder(ensure_ascii=False, check_circular=False, separators=(",", ":")).encode
@@ -45,56 +44,57 @@ def body_to_bytes(body: dict[str, Any], number_of: Callable[[bytes], int]) -> by
     return _bytes(_encode(_replace_long_strings(body, number_of)))
 
 
-class BodiesTooLarge(ValueError):
-    """The bodies that were decoded take more memory than a journal may use."""
+class BodyTooLarge(ValueError):
+    """A decoded body takes more memory than a body may use."""
 
 
 class BodyDecoder:
     """Decodes the bodies of one journal. Equal long texts share one object, since turns repeat earlier prompts.
 
-    All decoded bodies together take at most `MAX_MEMORY` bytes, because a body can repeat a text by references without
-    limit, and a command can hold many bodies.
+    A decoded body takes at most `MAX_MEMORY` bytes, because a body can repeat a text by references without limit. All
+    bodies of a large run can take more, so a command must not hold the bodies of all calls.
     """
 
     def __init__(self, text_of: Callable[[int], bytes]) -> None:
         """`text_of` returns the piece of text with a number."""
         self._text_of = text_of
         self._texts: dict[tuple[int | str, ...], str] = {}
-        self._counted: set[int] = set()  # the records whose memory is counted
-        self._memory = 0
+        self._texts_memory = self._body_memory = 0
 
-    def decode(self, data: bytes, seq: int = 0, *, texts: bool = True) -> dict[str, Any]:
-        """Decode the body of record `seq`, which `body_to_bytes` encoded. Without `texts`, long texts are empty.
+    def decode(self, data: bytes, *, texts: bool = True) -> dict[str, Any]:
+        """Decode a body that `body_to_bytes` encoded. Without `texts`, long texts are empty.
 
-        Raises BodiesTooLarge, and ValueError for data that `body_to_bytes` cannot return.
+        Raises BodyTooLarge, and ValueError for data that `body_to_bytes` cannot return.
         """
-        is_new = seq not in self._counted
-        if texts and is_new and len(data) > _LARGE:
+        self._body_memory = 0
+        if texts and len(data) > _LARGE:
             self._reserve(count_values(data) * _VALUE_MEMORY)
-        restore = partial(self._restore_texts, is_new=is_new) if texts else _empty_texts
+        restore = self._restore_texts if texts else _empty_texts
         body: dict[str, Any] = parse_json(_text(data), restore if b"\\u0000" in data else None)
-        if texts:
-            self._counted.add(seq)
         return body
 
-    def _restore_texts(self, mapping: dict[str, Any], *, is_new: bool) -> Any:
+    def _restore_texts(self, mapping: dict[str, Any]) -> Any:
         if _MARK not in mapping:
             return _restore_keys(mapping)
         parts = tuple(mapping[_MARK])
         text = self._texts.get(parts)
-        if text is None:
-            pieces = {part: part if isinstance(part, str) else _text(self._text_of(part)) for part in set(parts)}
-            self._reserve(sum(len(pieces[part]) for part in parts))
-            text = self._texts[parts] = "".join(pieces[part] for part in parts)
-            self._reserve(getsizeof(text) - len(text))  # a character takes up to four bytes
-        elif is_new:
-            self._reserve(len(text) // _REUSE)  # commands take time for each use
+        if text is not None:
+            self._reserve(getsizeof(text))
+            return text
+        pieces = {part: part if isinstance(part, str) else _text(self._text_of(part)) for part in set(parts)}
+        self._reserve(sum(len(pieces[part]) for part in parts))
+        text = "".join(pieces[part] for part in parts)
+        self._reserve(getsizeof(text) - len(text))  # a character takes up to four bytes
+        self._texts_memory += getsizeof(text)
+        if self._texts_memory > MAX_TEXTS:
+            self._texts, self._texts_memory = {}, getsizeof(text)
+        self._texts[parts] = text
         return text
 
     def _reserve(self, memory: int) -> None:
-        self._memory += memory
-        if self._memory > MAX_MEMORY:
-            raise BodiesTooLarge(f"the journal takes more than {MAX_MEMORY:,} bytes of memory")
+        self._body_memory += memory
+        if self._body_memory > MAX_MEMORY:
+            raise BodyTooLarge(f"it takes more than {MAX_MEMORY:,} bytes of memory")
 
 
 def _empty_texts(mapping: dict[str, Any]) -> Any:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Final
+from typing import Final, NamedTuple
 
 from skillrun.models.messages import Message, ModelError, Reply, Request, ToolCall, Usage
 from skillrun.store.journal import REUSED_SUFFIX, Journal, JournalEntry
@@ -42,28 +42,71 @@ class ToolUse:
 class ConversationTurn:
     """One call of a conversation.
 
-    `reply` is the last reply. `times` is the number of replies: a run can repeat a call. `is_exact` says whether the
-    request still has its recorded fingerprint.
+    `times` is the number of replies: a run can repeat a call. The request, the reply and the results of tools are read
+    from the journal at each use, since those of a large run do not fit into memory together.
     """
 
+    journal: Journal
     address: str
     number: int
     fingerprint: str
-    request: Request
+    seq: int
+    """The number of the record of the request."""
+    model: str
     round: str
-    is_exact: bool
-    reply: Reply | None = None
     times: int = 0
     failed: str = ""
     tried: tuple[str, ...] = ()
-    tools: tuple[ToolUse, ...] = ()
-    asks_again: str = ""
-    """The text of the prompt if it asks the model to repair the previous reply."""
+    is_repair: bool = False
+    """Whether the prompt asks the model to repair the previous reply."""
+    following_seq: int = 0
+    """The number of the record of the conversation's next request; 0 if this is the last one."""
+
+    @property
+    def request(self) -> Request:
+        return Request.from_dict(self.journal.entry(self.seq).body)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the request still has its recorded fingerprint."""
+        return self.request.fingerprint() == self.fingerprint
+
+    @property
+    def reply(self) -> Reply | None:
+        """The last reply."""
+        body = self.journal.find("reply", self.address, self.fingerprint)
+        return None if body is None else Reply.from_dict(body)
+
+    @property
+    def tools(self) -> tuple[ToolUse, ...]:
+        """The tool calls of the reply. A result that was not recorded is taken from the next prompt."""
+        reply = self.reply
+        uses = []
+        for call in reply.calls if reply is not None else ():
+            body = self.journal.find("tool", f"{self.address}/{call.id}", call.fingerprint())
+            result = self._later_results().get(call.id) if body is None else str(body.get("result", ""))
+            uses.append(ToolUse(call, result))
+        return tuple(uses)
+
+    def _later_results(self) -> dict[str, str]:
+        if not self.following_seq:
+            return {}
+        messages = Request.from_dict(self.journal.entry(self.following_seq).body).messages
+        return {message.call_id: _join_blocks(message) for message in messages if message.role == "tool"}
+
+    @property
+    def asks_again(self) -> str:
+        """The text of the prompt if it asks the model to repair the previous reply."""
+        return _join_blocks(self.request.messages[-1]) if self.is_repair else ""
 
     @property
     def status(self) -> str:
         """`answered`, `failed`, or `unanswered`."""
-        return "answered" if self.reply is not None else "failed" if self.failed else "unanswered"
+        return "answered" if self.times else "failed" if self.failed else "unanswered"
+
+
+def _join_blocks(message: Message) -> str:
+    return "\n\n".join(block.text for block in message.blocks)
 
 
 @dataclass(frozen=True)
@@ -130,12 +173,12 @@ class Conversation:
 
     @property
     def usage(self) -> Usage:
-        return sum((turn.reply.usage for turn in self.turns if turn.reply is not None), Usage())
+        return sum((reply.usage for turn in self.turns if (reply := turn.reply) is not None), Usage())
 
     @property
     def price(self) -> float | None:
         """The price of all replies; None if any price is unknown."""
-        prices = [turn.reply.price for turn in self.turns if turn.reply is not None]
+        prices = [reply.price for turn in self.turns if (reply := turn.reply) is not None]
         return None if None in prices else sum(price for price in prices if price is not None)
 
 
@@ -172,11 +215,13 @@ def call_rounds(journal: Journal) -> dict[tuple[str, str], str]:
 
 def read_conversations(journal: Journal) -> tuple[list[Conversation], int]:
     """Return all conversations in order of their start, and the number of invalid requests. Raises SkillrunError."""
-    sent: dict[tuple[str, str], JournalEntry] = {}
+    sent: dict[tuple[str, str], _SentRequest | None] = {}
     used: dict[tuple[str, str], int] = {}  # number of the last record that makes a prompt current
     for entry in journal.entries("sent"):
-        sent.setdefault((entry.address, entry.fingerprint), entry)
-        used[entry.address, entry.fingerprint] = entry.seq
+        key = (entry.address, entry.fingerprint)
+        if key not in sent:
+            sent[key] = _read_request(entry)
+        used[key] = entry.seq
     for entry in journal.entries("note", texts=False):
         if entry.address.endswith(REUSED_SUFFIX):
             used[entry.address.removesuffix(REUSED_SUFFIX), entry.fingerprint] = entry.seq
@@ -184,90 +229,93 @@ def read_conversations(journal: Journal) -> tuple[list[Conversation], int]:
     tried: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
     for entry in journal.entries("tried"):
         tried[entry.address, entry.fingerprint].append(entry.body.get("message", ""))
-    by_attempt: dict[tuple[str, str], list[list[ConversationTurn]]] = {}
-    started: list[tuple[tuple[str, str], list[ConversationTurn]]] = []
-    invalid_count = 0
-    for key, entry in sent.items():
-        place = _ADDRESS.fullmatch(entry.address)
-        if place is None or not matches_record(SentBody, entry.body):
-            invalid_count += 1
-            continue
-        path, number, attempt = place.groups()
-        turn = _build_turn(journal, entry, int(number), times[key], tried[key])
-        variants = by_attempt.setdefault((path, attempt), [])
-        continued = next((turns for turns in reversed(variants) if _is_continuation(turns[0], turn)), None)
+    failed = {entry[1:3]: ModelError.from_dict(entry.body).message for entry in journal.entries("failed")}
+    by_attempt: dict[tuple[str, str], list[list[_SentRequest]]] = {}
+    started: list[tuple[tuple[str, str], list[_SentRequest]]] = []
+    for request in filter(None, sent.values()):
+        variants = by_attempt.setdefault((request.path, request.attempt), [])
+        continued = next((requests for requests in reversed(variants) if requests[0].is_continued_by(request)), None)
         if continued is not None:
-            continued.append(turn)
+            continued.append(request)
         else:
-            variants.append([turn])
-            started.append(((path, attempt), variants[-1]))
+            variants.append([request])
+            started.append(((request.path, request.attempt), variants[-1]))
     conversations = []
-    for (path, attempt), turns in started:
+    for (path, attempt), requests in started:
         variants = by_attempt[path, attempt]
-        last_use, *others = [used[each[0].address, each[0].fingerprint] for each in (turns, *variants)]
+        last_use, *others = [used[each[0].address, each[0].fingerprint] for each in (requests, *variants)]
         version = 1 + sum(seq < last_use for seq in others)
-        conversations.append(Conversation(path, int(attempt), _complete_turns(turns), version, len(variants)))
-    return conversations, invalid_count
+        turns = []
+        ordered = sorted(requests, key=lambda request: request.number)
+        for previous, each, following in zip([None, *ordered], ordered, [*ordered[1:], None], strict=False):
+            key = (each.address, each.fingerprint)
+            turns.append(
+                ConversationTurn(
+                    journal,
+                    each.address,
+                    each.number,
+                    each.fingerprint,
+                    each.seq,
+                    each.model,
+                    each.round,
+                    times[key],
+                    failed.get(key, ""),
+                    tuple(tried[key]),
+                    is_repair=previous is not None and each.ends_with_user,
+                    following_seq=following.seq if following is not None else 0,
+                )
+            )
+        conversations.append(Conversation(path, int(attempt), tuple(turns), version, len(variants)))
+    return conversations, list(sent.values()).count(None)
 
 
-def _is_continuation(first: ConversationTurn, turn: ConversationTurn) -> bool:
-    """Whether a turn continues the conversation that begins with `first`."""
-    before, after = first.request, turn.request
-    return (
-        turn.number > first.number
-        and before.model == after.model
-        and _message_texts(after.messages[: len(before.messages)]) == _message_texts(before.messages)
-        and [block.text for block in before.system] == [block.text for block in after.system]
-    )
+class _SentRequest(NamedTuple):
+    """The parts of a request that show to which conversation it belongs. Texts are hashes."""
 
+    address: str
+    fingerprint: str
+    seq: int
+    path: str
+    number: int
+    attempt: str
+    round: str
+    model: str
+    system: int
+    messages: tuple[int, ...]
+    ends_with_user: bool
 
-def _message_texts(messages: Sequence[Message]) -> list[tuple[str, list[str]]]:
-    return [(message.role, [block.text for block in message.blocks]) for message in messages]
-
-
-def _complete_turns(turns: Sequence[ConversationTurn]) -> tuple[ConversationTurn, ...]:
-    """Return the turns in order. Add the texts of repair prompts, and missing tool results from the next prompt."""
-    ordered = sorted(turns, key=lambda turn: turn.number)
-    completed = []
-    for previous, turn, following in zip([None, *ordered], ordered, [*ordered[1:], None], strict=False):
-        last = turn.request.messages[-1] if turn.request.messages else None
-        is_repair = previous is not None and last is not None and last.role == "user"
-        text = "\n\n".join(block.text for block in last.blocks) if is_repair and last is not None else ""
-        later_results = {
-            message.call_id: "\n\n".join(block.text for block in message.blocks)
-            for message in (following.request.messages if following is not None else ())
-            if message.role == "tool"
-        }
-        tools = tuple(
-            use if use.result is not None else replace(use, result=later_results.get(use.call.id)) for use in turn.tools
+    def is_continued_by(self, later: _SentRequest) -> bool:
+        """Whether a request continues the conversation that begins with this one."""
+        return (
+            later.number > self.number
+            and (later.model, later.system) == (self.model, self.system)
+            and later.messages[: len(self.messages)] == self.messages
         )
-        completed.append(replace(turn, tools=tools, asks_again=text))
-    return tuple(completed)
 
 
-def _build_turn(
-    journal: Journal, sent: JournalEntry, number: int, times: int, tried: Iterable[str]
-) -> ConversationTurn:
-    """Return the turn that a request began, with its outcome in the journal."""
-    key = (sent.address, sent.fingerprint)
-    body, failed = journal.find("reply", *key), journal.find("failed", *key)
-    request, reply = Request.from_dict(sent.body), Reply.from_dict(body) if body is not None else None
-    tools = []
-    for call in reply.calls if reply is not None else ():
-        recorded = journal.find("tool", f"{sent.address}/{call.id}", call.fingerprint())
-        tools.append(ToolUse(call, str(recorded.get("result", "")) if recorded is not None else None))
-    return ConversationTurn(
-        sent.address,
-        number,
-        sent.fingerprint,
-        request,
-        str(sent.body.get("round", "1")),
-        request.fingerprint() == sent.fingerprint,
-        reply,
-        times,
-        ModelError.from_dict(failed).message if failed is not None else "",
-        tuple(tried),
-        tuple(tools),
+def _read_request(entry: JournalEntry) -> _SentRequest | None:
+    """Return these parts of a request; None if its record is invalid."""
+    place = _ADDRESS.fullmatch(entry.address)
+    if place is None or not matches_record(SentBody, entry.body):
+        return None
+    path, number, attempt = place.groups()
+    request = Request.from_dict(entry.body)
+    system = hash(tuple(block.text for block in request.system))
+    messages = tuple(hash((each.role, *(block.text for block in each.blocks))) for each in request.messages)
+    ends_with_user = bool(request.messages) and request.messages[-1].role == "user"
+    number_of_round = str(entry.body.get("round", "1"))
+    return _SentRequest(
+        entry.address,
+        entry.fingerprint,
+        entry.seq,
+        path,
+        int(number),
+        attempt,
+        number_of_round,
+        request.model,
+        system,
+        messages,
+        ends_with_user,
     )
 
 

@@ -1,6 +1,7 @@
 """Bodies are encoded and decoded without change, and shared texts are stored once."""
 
 import json
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -8,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillrun.store.event_lines import parse_event_line
-from skillrun.store.rows import BodiesTooLarge, BodyDecoder, body_to_bytes, chain_hash
+from skillrun.store.rows import BodyDecoder, BodyTooLarge, body_to_bytes, chain_hash
 
 CHARACTERS = st.characters(exclude_categories=())  # including lone surrogates and control characters
 STRINGS = st.text(CHARACTERS, max_size=40) | st.builds(
@@ -109,36 +110,44 @@ def test_long_texts_and_the_longest_arguments_of_a_call_are_read_again() -> None
         assert Texts().round_trip(body) == body
 
 
+def body(number: int) -> bytes:
+    """A body of 600 bytes with a text of 400 KB."""
+    return json.dumps({"text": {"\0": [0] * 200 + [str(number)]}}).encode()
+
+
 @pytest.mark.finding("FD9")
-def test_the_bodies_of_a_journal_take_limited_memory_in_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A journal of a few kilobytes can refer to one piece of text a million times, each time with another ending."""
+def test_a_body_takes_limited_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A body of a few kilobytes can refer to one piece of text a million times."""
     monkeypatch.setattr("skillrun.store.rows.MAX_MEMORY", 1_000_000)
     decoder = BodyDecoder([b"x" * 2000].__getitem__)
-
-    def body(number: int) -> bytes:
-        return json.dumps({"text": {"\0": [0] * 200 + [str(number)]}}).encode()
-
-    assert [len(decoder.decode(body(number), number)["text"]) for number in (1, 2)] == [400_001, 400_001]
-    with pytest.raises(BodiesTooLarge, match="more than 1,000,000 bytes"):
-        decoder.decode(body(3), 3)
-    assert decoder.decode(body(4), 4, texts=False) == {"text": ""}
+    text = b'{"\\u0000":[' + b"0," * 199 + b"0]}"
+    assert len(decoder.decode(b'{"a":' + text + b',"b":' + text + b"}")["b"]) == 400_000
+    for large in (b'{"a":[' + b",".join([text] * 3) + b"]}", b'{"a":{"\\u0000":[' + b"0," * 600 + b"0]}}"):
+        with pytest.raises(BodyTooLarge, match="more than 1,000,000 bytes"):
+            decoder.decode(large)
+        assert "x" not in str(decoder.decode(large, texts=False))
 
 
 @pytest.mark.finding("FD9")
-def test_equal_texts_of_several_bodies_are_one_object_and_count_less(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("skillrun.store.rows.MAX_MEMORY", 1_000_000)
-    decoder, body = BodyDecoder([b"x" * 2000].__getitem__), b'{"text":{"\\u0000":[' + b"0," * 199 + b"0]}}"
-    first, *others = [decoder.decode(body, number)["text"] for number in range(6) for _ in range(3)]
-    assert all(text is first for text in others)
-    with pytest.raises(BodiesTooLarge):
-        decoder.decode(body, 7)
+def test_a_body_with_very_many_values_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("skillrun.store.rows.MAX_MEMORY", 2_000_000)
+    with pytest.raises(BodyTooLarge):
+        BodyDecoder([].__getitem__).decode(b'{"a":[' + b"0," * 30_000 + b"0]}")
 
 
-@pytest.mark.finding("FD9")
-def test_many_bodies_with_very_many_values_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("skillrun.store.rows.MAX_MEMORY", 5_000_000)
-    decoder, body = BodyDecoder([].__getitem__), b'{"a":[' + b"0," * 30_000 + b"0]}"
-    for _ in range(3):
-        decoder.decode(body, 1)
-    with pytest.raises(BodiesTooLarge):
-        decoder.decode(body, 2)
+def test_a_journal_of_any_size_is_read_and_few_of_its_texts_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A long run has thousands of prompts, of hundreds of kilobytes each."""
+    monkeypatch.setattr("skillrun.store.rows.MAX_TEXTS", 1_000_000)
+    decoder = BodyDecoder([b"x" * 2000].__getitem__)
+    tracemalloc.start()
+    try:
+        for number in range(100):
+            assert len(decoder.decode(body(number))["text"]) > 400_000
+        assert tracemalloc.get_traced_memory()[0] < 2_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_equal_texts_of_several_bodies_are_one_object() -> None:
+    decoder = BodyDecoder([b"x" * 2000].__getitem__)
+    assert decoder.decode(body(1))["text"] is decoder.decode(body(1))["text"]

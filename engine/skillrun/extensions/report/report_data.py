@@ -49,6 +49,7 @@ def list_deliverables(workflow: Workflow, inputs: Mapping[str, Any], artifacts: 
 
 MAX_DOCUMENT_CHARS: Final = 1_000_000  # longer documents are cut
 MAX_REPORT_CHARS: Final = 20_000_000  # of all documents and their earlier versions; further documents are left out
+MAX_CALL_CHARS: Final = 50_000_000  # of all different prompts, replies and results; further calls are left out
 MAX_NAMED: Final = 5  # omitted documents that a warning lists
 OWNER_ONLY: Final = "only the run's owner can read its journal"
 
@@ -120,13 +121,20 @@ def collect_report_data(run: StoredRun) -> ReportData:
     summary = summarize_run(view)
     doubts = []
     try:
-        calls = view.calls
+        calls, omitted_calls = _limit_calls(view.calls)
     except (SkillrunError, PermissionError) as error:
         why = OWNER_ONLY
         if isinstance(error, SkillrunError):
             why = f"{error.message}. {error.next_step}".rstrip(" .")
         doubts.append(f"the run's prompts and replies cannot be shown: {why}")
+        omitted_calls = 0
         calls = RunCalls(summary["run"], phases=[phase["phase"] for phase in summary["phases"]])
+    if omitted_calls:
+        limit = f"the prompts and replies have more than {MAX_CALL_CHARS:,} characters"
+        doubts.append(
+            f"{limit}; the report leaves out the last {omitted_calls} of {omitted_calls + len(calls.conversations)} "
+            f"calls, which `skillrun show {run.name} PHASE STEP` shows"
+        )
     can_read_lease = OWNER_ONLY not in summary.get("journal", "")  # only the owner can read the lease of a private run
     is_held = summary["status"] == "running" or (can_read_lease and run.lease.is_held())
     library, workflow_name = open_library(), summary["workflow"]
@@ -143,6 +151,24 @@ def collect_report_data(run: StoredRun) -> ReportData:
     data = ReportData(summary, calls, view.history, documents, is_held, is_shared, [*doubts, *calls.notes])
     sections, failures = _registered_sections(data)
     return replace(data, sections=sections, doubts=[*data.doubts, *failures])
+
+
+def _limit_calls(calls: RunCalls) -> tuple[RunCalls, int]:
+    """Return the first calls, as many as fit into a report, and the number of the others."""
+    room, known = MAX_CALL_CHARS, set[int]()
+    for number, each in enumerate(calls.conversations):
+        texts = [block.text for block in each.first.request.blocks]
+        for turn in each.turns:
+            reply = turn.reply
+            texts += [turn.asks_again, reply.text if reply is not None else ""]
+            texts += [use.result or "" for use in turn.tools]
+        different = {hash(text): len(text) for text in texts if hash(text) not in known}
+        known.update(different)
+        room -= sum(different.values())
+        if room < 0:
+            shown = calls.conversations[:number]
+            return replace(calls, conversations=shown), len(calls.conversations) - number
+    return calls, 0
 
 
 def _registered_sections(data: ReportData) -> tuple[list[ReportSection], list[str]]:

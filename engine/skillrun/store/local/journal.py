@@ -11,6 +11,7 @@ import os
 import sqlite3
 import tempfile
 import time
+import weakref
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -214,18 +215,41 @@ class SqliteJournal(Journal):
         os.pwrite(self._witness, line, 0)
 
     def _row(self, seq: int) -> JournalRow:
-        try:
-            row = self._database.execute("SELECT * FROM records WHERE seq = ?", (seq,)).fetchone()
-        except sqlite3.Error as error:
-            raise JournalDamaged(f"record {seq} of the journal cannot be read: {error}", RESTORE_HINT) from None
-        if row is None:
-            raise JournalDamaged(f"record {seq} of the journal has disappeared since it was opened", RESTORE_HINT)
-        return JournalRow(*row)
+        return _read_row(self._database, seq)
+
+
+class CopiedJournal(MemoryJournal):
+    """A copy of a journal on disk, for reading. It reads the copied records one by one, and keeps new ones in memory.
+
+    The file of the copy has no name any more: it disappears when the journal is closed or no longer used.
+    """
+
+    def __init__(self, database: sqlite3.Connection, index: Index, fits: BodyCheck, warning: str) -> None:
+        super().__init__((), index, fits, warning)
+        self._database, self._copied = database, index.count
+        self._close_database = weakref.finalize(self, database.close)
+
+    def close(self) -> None:
+        super().close()
+        self._close_database()
+
+    def _row(self, seq: int) -> JournalRow:
+        return super()._row(seq - self._copied) if seq > self._copied else _read_row(self._database, seq)
+
+
+def _read_row(database: sqlite3.Connection, seq: int) -> JournalRow:
+    try:
+        row = database.execute("SELECT * FROM records WHERE seq = ?", (seq,)).fetchone()
+    except sqlite3.Error as error:
+        raise JournalDamaged(f"record {seq} of the journal cannot be read: {error}", RESTORE_HINT) from None
+    if row is None:
+        raise JournalDamaged(f"record {seq} of the journal has disappeared since it was opened", RESTORE_HINT)
+    return JournalRow(*row)
 
 
 def read_journal(
     run_folder: ConfinedFolder | Path, fits: BodyCheck = accept_any_body, *, while_held: bool = False
-) -> MemoryJournal:
+) -> CopiedJournal:
     """Return a verified copy of a run's journal for reading only. Recording in the copy does not change the run.
 
     Raises the same errors as `SqliteJournal.open`. If another process holds the run, returns the records so far with
@@ -248,18 +272,21 @@ def read_journal(
     raise held_error(folder)
 
 
-def _read_copy(folder: ConfinedFolder, fits: BodyCheck) -> MemoryJournal:
+def _read_copy(folder: ConfinedFolder, fits: BodyCheck) -> CopiedJournal:
     """Read the verified journal from a copy of its files. Raises SkillrunError."""
     place = folder.path / JOURNAL
     check_journal_files(folder)
     witness = read_witness(folder)
-    rows: list[JournalRow] = []
     with tempfile.TemporaryDirectory(prefix="skillrun-") as folder_name:
         try:
-            index, warning = verify(copy_journal(folder, Path(folder_name)), witness, place, rows.append)
+            copy = copy_journal(folder, Path(folder_name))
+            index, warning = verify(copy, witness, place)
+            database = sqlite3.connect(copy, isolation_level=None, check_same_thread=False)
+            database.execute("PRAGMA trusted_schema=OFF")
+            database.execute("SELECT count(*) FROM sqlite_schema").fetchone()  # opens the files before they are removed
         except (sqlite3.Error, OSError) as error:
             raise SkillrunError(f"{place} cannot be read: {error}", _PERMISSIONS) from error
-    return MemoryJournal(rows, index, fits, warning)
+    return CopiedJournal(database, index, fits, warning)
 
 
 def _is_synced(rows: Sequence[JournalRow]) -> bool:

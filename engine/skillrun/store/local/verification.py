@@ -10,22 +10,29 @@ import os
 import re
 import shutil
 import sqlite3
-from collections.abc import Callable
 from pathlib import Path
 from typing import Final, NamedTuple
 from zlib import crc32
 
 from skillrun.repository.confined_folder import ConfinedFolder
-from skillrun.store.journal import RESTORE_HINT, SIZE_HINT, Index, JournalDamaged, JournalRow
+from skillrun.store.journal import (
+    MAX_BYTES,
+    MAX_RECORD_BYTES,
+    MAX_RECORDS,
+    RESTORE_HINT,
+    SIZE_HINT,
+    Index,
+    JournalDamaged,
+    JournalRow,
+)
 from skillrun.store.rows import NO_CHAIN, chain_hash
 from skillrun.syntax.diagnostics import SkillrunError
 
 JOURNAL: Final = ".run/journal.db"
 WITNESS: Final = ".run/witness"
 DATABASE_SUFFIXES: Final = ("-wal", "-shm", "-journal")  # files that SQLite opens with a database, by name
-LARGEST: Final = 1 << 28  # bytes of a journal, which commands that only look hold in memory
-LARGEST_RECORD: Final = 1 << 24  # bytes; a longer text is stored in pieces
-MAX_RECORDS: Final = 500_000
+LARGEST: Final = 2 * MAX_BYTES  # bytes of a file; the results of the last calls and the index are still written
+MOST_RECORDS: Final = MAX_RECORDS + 500_000  # the results of the last calls are still recorded
 SCHEMA_VERSION = 3
 UNCOMPRESSED_VERSION: Final = 2  # stores pieces of text uncompressed; a journal keeps its version
 SCHEMA = (
@@ -100,14 +107,12 @@ def copy_journal(folder: ConfinedFolder, target: Path) -> Path:
     return path
 
 
-def verify(
-    path: Path, witness: Witness | None, place: Path, on_row: Callable[[JournalRow], object] = lambda _row: None
-) -> tuple[Index, str]:
+def verify(path: Path, witness: Witness | None, place: Path) -> tuple[Index, str]:
     """Read the whole journal at `path`, and compare it with its chain and the witness.
 
     Returns the index, and a warning if the witness is damaged and was ignored, otherwise an empty text. `place` is the
-    original path of the journal, for messages. Passes every row to `on_row`. Raises JournalDamaged, JournalNewer,
-    JournalOlder or JournalShortened.
+    original path of the journal, for messages. Raises JournalDamaged, JournalNewer, JournalOlder or
+    JournalShortened.
     """
     count = witness.records if witness is not None else 0
     if not path.exists():
@@ -118,7 +123,7 @@ def verify(
         raise JournalDamaged(f"{place} is empty", RESTORE_HINT)
     index = Index()
     try:
-        head = _read(path, place, index, count, on_row)
+        head = _read(path, place, index, count)
     except (sqlite3.DatabaseError, TypeError, ValueError, AttributeError) as error:
         if getattr(error, "sqlite_errorcode", 0) in _NOT_DAMAGE:
             raise
@@ -139,7 +144,7 @@ def verify(
     return index, ""
 
 
-def _read(path: Path, place: Path, index: Index, witnessed: int, on_row: Callable[[JournalRow], object]) -> bytes:
+def _read(path: Path, place: Path, index: Index, witnessed: int) -> bytes:
     """Fill the index from the chained records. Return the chain hash of record number `witnessed`."""
     log, shared = (path.with_name(path.name + suffix) for suffix in ("-wal", "-shm"))
     # Without a log, no process is writing, and reading the database as immutable creates no log.
@@ -148,7 +153,7 @@ def _read(path: Path, place: Path, index: Index, witnessed: int, on_row: Callabl
     head = NO_CHAIN
     try:
         with contextlib.closing(sqlite3.connect(f"{path.absolute().as_uri()}?{mode}", uri=True)) as database:
-            database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LARGEST_RECORD)
+            database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_RECORD_BYTES)
             database.execute("PRAGMA trusted_schema=OFF")
             index.packs = _version(place, database) > UNCOMPRESSED_VERSION
             # before rows are read: `records` could be an endless view, or a trigger could change writes
@@ -157,12 +162,11 @@ def _read(path: Path, place: Path, index: Index, witnessed: int, on_row: Callabl
                 raise JournalDamaged(f"{place} is damaged: its schema is {str(schema)[:300]}", RESTORE_HINT)
             for columns in database.execute("SELECT * FROM records ORDER BY seq"):
                 row = JournalRow(*columns)
-                if index.count == MAX_RECORDS:
-                    raise SkillrunError(f"{place} has more than {MAX_RECORDS:,} records", SIZE_HINT)
+                if index.count == MOST_RECORDS:
+                    raise SkillrunError(f"{place} has more than {MOST_RECORDS:,} records", SIZE_HINT)
                 if row.seq != index.count + 1 or row.chain != chain_hash(index.chain, *row[1:5]):
                     raise JournalDamaged(f"{place}: record {index.count + 1} is damaged", RESTORE_HINT)
                 index.add(row)
-                on_row(row)
                 if row.seq == witnessed:
                     head = row.chain
             # finds damage that the records do not show but that breaks the next write, such as pages used twice

@@ -112,7 +112,7 @@ def copy_run(run: StoredRun, target: Store, name: str) -> tuple[StoredRun, list[
         with copy.lease.hold(), copy.rollback_on_failure(), closing(copy.open_journal(create=True)) as copied_journal:
             if not copied_journal.is_empty:
                 raise UsageError(f"parts of a run `{name}` exist in {target.location}", "choose another `--name`")
-            copied_journal.restore(journal.rows)
+            copied_journal.restore(journal.rows())
             transcript = copy.open_transcript()
             transcript.restore(run.transcript_lines())
             error = transcript.close()

@@ -19,7 +19,7 @@ from skillrun.store.memory import MemoryJournal
 from skillrun.store.rows import chain_hash
 from skillrun.syntax.diagnostics import SkillrunError
 
-MAX_JOURNAL_BYTES: Final = 500_000_000  # of all records of a run, which are kept in memory
+MAX_JOURNAL_BYTES: Final = 1 << 30  # of all records of a run, which are kept in memory
 ROW_BYTES: Final = 1000  # of memory for each record, besides its content
 BATCH_ROWS: Final = 10_000  # records per read
 BATCH_BYTES: Final = 50_000_000  # per read
@@ -66,6 +66,8 @@ _READ: Final = f"""
 
 class PostgresJournal(MemoryJournal):
     """A `Journal` in a store. A single statement writes all records of an event loop iteration."""
+
+    max_bytes = MAX_JOURNAL_BYTES // 2
 
     def __init__(self, row: RunRow, fits: BodyCheck = accept_any_body) -> None:
         """Open and verify the journal of a run. Raises JournalDamaged, StoreUnavailable."""
