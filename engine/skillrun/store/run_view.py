@@ -249,22 +249,12 @@ def read_conversations(journal: Journal) -> tuple[list[Conversation], int]:
         ordered = sorted(requests, key=lambda request: request.number)
         for previous, each, following in zip([None, *ordered], ordered, [*ordered[1:], None], strict=False):
             key = (each.address, each.fingerprint)
-            turns.append(
-                ConversationTurn(
-                    journal,
-                    each.address,
-                    each.number,
-                    each.fingerprint,
-                    each.seq,
-                    each.model,
-                    each.round,
-                    times[key],
-                    failed.get(key, ""),
-                    tuple(tried[key]),
-                    is_repair=previous is not None and each.ends_with_user,
-                    following_seq=following.seq if following is not None else 0,
-                )
-            )
+            turn = ConversationTurn(
+                journal, each.address, each.number, each.fingerprint, each.seq, each.model, each.round, times[key],
+                failed.get(key, ""), tuple(tried[key]), previous is not None and each.ends_with_user,
+                following.seq if following is not None else 0,
+            )  # fmt: skip
+            turns.append(turn)
         conversations.append(Conversation(path, int(attempt), tuple(turns), version, len(variants)))
     return conversations, list(sent.values()).count(None)
 
@@ -303,20 +293,10 @@ def _read_request(entry: JournalEntry) -> _SentRequest | None:
     system = hash(tuple(block.text for block in request.system))
     messages = tuple(hash((each.role, *(block.text for block in each.blocks))) for each in request.messages)
     ends_with_user = bool(request.messages) and request.messages[-1].role == "user"
-    number_of_round = str(entry.body.get("round", "1"))
     return _SentRequest(
-        entry.address,
-        entry.fingerprint,
-        entry.seq,
-        path,
-        int(number),
-        attempt,
-        number_of_round,
-        request.model,
-        system,
-        messages,
-        ends_with_user,
-    )
+        entry.address, entry.fingerprint, entry.seq, path, int(number), attempt, str(entry.body.get("round", "1")),
+        request.model, system, messages, ends_with_user,
+    )  # fmt: skip
 
 
 # a run
