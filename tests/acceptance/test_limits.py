@@ -202,3 +202,16 @@ def test_an_estimated_usage_is_named_once(scene: Scene) -> None:
     assert done.code == 0, done
     text = "local reports no valid usage; tokens and prices are estimated from the length of the texts"
     assert (done.out + done.err).count(text) == 1
+
+
+@pytest.mark.finding("FV3")
+def test_a_reply_that_cannot_be_read_counts_in_the_budget(scene: Scene) -> None:
+    """It counts in the process that receives it, and in those that resume the run."""
+    done, wire = scene.run(Answer("x" * 2000), "--budget", "tokens=400", "--name", "odd")
+    assert (done.code, len(calls(wire))) == (75, 1), done
+    assert "the budget of 400 tokens is spent" in done.out + done.err
+    shown = scene.skillrun("show", "odd", "--json").json["usage"]
+    assert (shown["calls"], shown["without_answer"], shown["output"]) == (0, 1, 500)
+    with serve([openai.completion("Done.")]) as wire:
+        again = scene.skillrun("resume", "odd", "--unattended")
+    assert (again.code, len(calls(wire))) == (75, 0), again

@@ -171,10 +171,12 @@ def _read_journal(run: StoredRun) -> tuple[Record, UsageByPhase, RunData]:
             return {"journal": "not found in `.run/`"}, {}, run.data()
         with closing(run.read_journal()) as journal:
             store, rounds = run.data(journal), call_rounds(journal)
-            for entry in journal.entries("reply", texts=False):  # each paid call, in the round of its request
+            paid = [(1, entry) for entry in journal.entries("reply", texts=False)]
+            paid += [(0, entry) for entry in journal.entries("tried", texts=False) if "usage" in entry.body]
+            for replies, entry in paid:  # each in the round of its request
                 number = run_round(rounds.get((entry.address, entry.fingerprint), "1"))
                 key = (f"{entry.address}/".split("/")[1], number)
-                call = UsageTotals(1, Usage(**entry.body["usage"]), entry.body["price"])
+                call = UsageTotals(replies, Usage(**entry.body["usage"]), entry.body["price"])
                 used[key] = used.get(key, UsageTotals()) + call
             total = sum(used.values(), UsageTotals())
             lost = journal.call_count - total.calls

@@ -54,6 +54,8 @@ class ModelError(RequestFailed):
         """Whether nothing was sent, because no connection was established."""
         self.adaptation = ""
         """How the next attempt differs from the failed one, if the server has refused a field that skillrun added."""
+        self.usage: Usage | None = None
+        """The tokens of a reply that was received but cannot be used; None if there was no reply."""
 
     @property
     def is_final(self) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -23,7 +24,7 @@ from skillrun.models.capabilities import (
 from skillrun.models.failures import describe_refusal, model_error
 from skillrun.models.messages import Block, ModelError, Reply, Request, ToolCall, Usage
 from skillrun.models.redaction import Redactor
-from skillrun.models.response_bodies import ReadBody, read_usage
+from skillrun.models.response_bodies import ReadBody
 from skillrun.scoring.compaction import estimate_tokens
 from skillrun.structured_output.values import MAX_REPLY, contains_json
 
@@ -76,6 +77,8 @@ MAX_DEPTH: Final = 100
 OVERHEAD_TOKENS: Final = 20_000
 """The number of tokens that a provider can add, for instructions about tools and schemas or for hidden thinking."""
 MAX_RATIO: Final = 10
+BYTES_PER_TOKEN: Final = 4
+"""The estimated length of a token in a reply that cannot be read."""
 
 
 async def open_client(context: ClientContext) -> ProviderClient:
@@ -123,17 +126,21 @@ class ProviderClient:
             )
             assert exchange.response is not None
             reply = _build_reply(response, request, self._redactor, exchange.response)
-        except ModelError:
-            raise
         except Exception as error:  # noqa: BLE001 -- any error from a provider or its SDK fails the call
-            read, headers = exchange.response, exchange.headers
-            failure = model_error(error, self.provider, name, self._redactor, read, headers)
-            failure.adaptation = self._adapt_to_refusal(exchange, request, profile)
+            failure = error if isinstance(error, ModelError) else None
+            if failure is None:
+                read, headers = exchange.response, exchange.headers
+                failure = model_error(error, self.provider, name, self._redactor, read, headers)
+                failure.adaptation = self._adapt_to_refusal(exchange, request, profile)
+            if exchange.reply_size is not None:
+                estimate = min(settings["max_tokens"], math.ceil(exchange.reply_size / BYTES_PER_TOKEN))
+                reported = {"output": estimate, **_sum_usage(exchange.usage, profile.protocol)}
+                failure.usage, _ = _clamp_usage(reported, request, Reply(""), settings["max_tokens"])
             raise failure from None
         finally:
             EXCHANGE.reset(token)
         usage, implausible = _clamp_usage(
-            _sum_usage(exchange.response, profile.protocol), request, reply, settings["max_tokens"]
+            _sum_usage(exchange.usage, profile.protocol), request, reply, settings["max_tokens"]
         )
         if implausible and not self._has_warned:
             self._has_warned = True
@@ -369,14 +376,14 @@ def _json_size(value: Any, depth: int = 0) -> int:
 # -- usage ------------------------------------------------------------------------------------------------------------
 
 
-def _sum_usage(body: ReadBody, protocol: str) -> dict[str, int]:
-    """Return the reported usage with all input and output tokens in `input` and `output`.
+def _sum_usage(reported: Mapping[str, int], protocol: str) -> dict[str, int]:
+    """Return the reported usage, with all input and output tokens in `input` and `output`.
 
     Claude reports cached input separately. If the total exceeds the sum of input and output, the difference is
     thinking. Gemini reports usage this way: https://ai.google.dev/gemini-api/docs/thinking (thoughts are billed but not
     returned).
     """
-    usage = read_usage(body.body)
+    usage = dict(reported)
     if protocol == "anthropic" and "input" in usage:
         usage["input"] += usage.get("read", 0) + usage.get("written", 0)
     elif usage.get("input", 0) > 0 and "output" in usage:

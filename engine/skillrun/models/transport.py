@@ -29,6 +29,7 @@ from skillrun.models.response_bodies import (
     parse_events,
     parse_json,
     read_body,
+    read_usage,
 )
 from skillrun.types.records import count_values
 from skillrun.types.schemas import quote_value
@@ -64,6 +65,10 @@ class WireExchange:
     headers: Mapping[str, str] = field(default_factory=dict)
     response: ReadBody | None = None
     """The response as its protocol prescribes it; None until there is one."""
+    reply_size: int | None = None
+    """Number of bytes that were received of a reply; None if the server sends no reply, or an error."""
+    usage: dict[str, int] = field(default_factory=dict)
+    """The tokens that the reply reports."""
 
     async def read(self, response: httpx2.Response) -> None:
         """Read a response, and give it the body and the status that its protocol prescribes.
@@ -71,6 +76,8 @@ class WireExchange:
         Raises ResponseRejected if it contains neither a reply nor an error, and RemoteProtocolError if a stream ends
         early.
         """
+        if response.status_code < 400:
+            self.reply_size = 0
         await response.aread()
         self.headers = response.headers
         text = response.content.decode("utf-8-sig", "replace").strip()
@@ -84,10 +91,14 @@ class WireExchange:
             if events and (body := assemble_claude_stream(parse_events(text))) is None:
                 raise httpx2.RemoteProtocolError("the stream ended before the reply was complete")
             self.response = read_body(self.protocol, body)
+            self.usage = read_usage(self.response.body)
         except NoReply as error:
+            self.usage = read_usage(body)
             reason = str(error) if body is not None else f"is no JSON; it begins {quote_value(text[:60])}"
             raise ResponseRejected(reason) from None
         response.status_code = self.response.status
+        if self.response.status >= 400:
+            self.reply_size = None
         as_events = self.sent.get("stream") and self.response.status < 400
         read = claude_events(self.response.body) if as_events else ()
         whole = "".join(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in read)
@@ -203,9 +214,10 @@ class _LimitedStream(httpx2.AsyncByteStream):
         raw = inflated = 0
         async for chunk in self._stream:
             raw += len(chunk)
-            _check_size(raw)
             if self._inflate is None:
                 self._count_values(chunk)
+            _check_size(raw)
+            if self._inflate is None:
                 yield chunk
                 continue
             while chunk and not self._inflate.eof:
@@ -215,12 +227,15 @@ class _LimitedStream(httpx2.AsyncByteStream):
                     raise ResponseRejected("is declared as compressed but is not") from None
                 chunk = self._inflate.unconsumed_tail  # noqa: PLW2901 -- input of the next iteration
                 inflated += len(piece)
-                _check_size(inflated)
                 self._count_values(piece)
+                _check_size(inflated)
                 yield piece
 
     def _count_values(self, piece: bytes) -> None:
-        """Add the values in a piece of the body. Each event of a stream is counted from 0."""
+        """Add the size and the values of a piece of the body. The values of each event of a stream count from 0."""
+        exchange = EXCHANGE.get()
+        if exchange is not None and exchange.reply_size is not None:
+            exchange.reply_size += len(piece)
         first, *events = _END_OF_EVENT.split(piece) if self._is_event_stream else [piece]
         for number, part in enumerate([first, *events]):
             self._values = count_values(part) + (0 if number else self._values)

@@ -11,6 +11,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from skillrun.library.settings import LIMIT_NAMES, WORDS
@@ -50,8 +51,9 @@ class RunBudget:
         self._waiting: deque[tuple[Reservation, asyncio.Future[None]]] = deque()
         self._refused_calls = 0
         self._started = time.monotonic()
-        for entry in journal.entries("reply", texts=False):
-            self._add(Usage(**entry.body["usage"]), entry.body["price"])
+        for entry in chain(journal.entries("reply", texts=False), journal.entries("tried", texts=False)):
+            if "usage" in entry.body:
+                self.add(Usage(**entry.body["usage"]), entry.body["price"])
 
     async def reserve(self, estimate: Callable[[bool], Reservation]) -> Reservation:
         """Wait until a call is admitted, and return its reservation. Raises BudgetExhausted if the budget is spent.
@@ -83,7 +85,7 @@ class RunBudget:
         self._reserved["tokens"] -= reservation.tokens
         self._reserved["price"] -= reservation.price
         reservation.tokens = reservation.price = 0
-        self._add(usage, price)
+        self.add(usage, price)
 
     def release(self, reservation: Reservation) -> None:
         """End the reservation of a call, and admit waiting calls for which there is now room."""
@@ -158,7 +160,8 @@ class RunBudget:
             spent.append(f"{number} {WORDS[name].removesuffix('s') if number == '1' else WORDS[name]}")
         return BudgetExhausted(f"the budget of {' and '.join(spent)} is spent", str(self.next_step()))
 
-    def _add(self, usage: Usage, price: float | None) -> None:
+    def add(self, usage: Usage, price: float | None) -> None:
+        """Count tokens and a price, in dollars, as spent."""
         self.spent["tokens"] += usage.input + usage.output
         self.spent["price"] += price or 0.0
 

@@ -69,12 +69,14 @@ class FailedBody(TypedDict):
 
 
 class TriedBody(TypedDict, total=False):
-    """A failed attempt of a call."""
+    """A failed attempt of a call, with its usage if the server sent a reply that cannot be used."""
 
     kind: str
     message: str
     next_step: str
     attempt: NonNegativeInt
+    usage: Usage
+    price: NonNegativeFloat | None
 
 
 class ToolBody(TypedDict, total=False):

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from skillrun.models.messages import ModelError, Reply, ToolSpec
+from skillrun.models.messages import AttemptListener, ModelError, Reply, ToolSpec, Usage
 from skillrun.models.response_bodies import NoReply, read_body
+from skillrun.scoring.compaction import estimate_tokens
 from tests.servers import anthropic, openai
 from tests.servers.wire import Answer, serve
 from tests.unit.models.conversation import converse
@@ -354,6 +355,80 @@ def test_a_response_without_a_reply_is_described_in_words(body: Any, words: str)
         converse(wire, request(CHAT))
     assert words in caught.value.message
     assert len(wire.asked) == 1
+
+
+class UsageRecorder(AttemptListener):
+    """Notes the usage of every failed attempt."""
+
+    def __init__(self) -> None:
+        self.usages: list[Usage | None] = []
+
+    async def on_failed(self, number: int, error: ModelError) -> None:
+        self.usages.append(error.usage)
+
+
+def usage_of_failure(answer: Answer, model: str = CHAT) -> tuple[Usage | None, int]:
+    """Return the usage of a reply that cannot be used, and the estimate of the tokens of its request."""
+    recorder, sent = UsageRecorder(), request(model, words="word " * 100, max_tokens=500)
+    with serve([answer]) as wire, pytest.raises(ModelError):
+        converse(wire, sent, attempts=recorder, retry={"attempts": 1})
+    assert len(recorder.usages) == 1
+    return recorder.usages[0], sum(estimate_tokens(block.text) for block in sent.blocks)
+
+
+@pytest.mark.finding("FV3")
+@pytest.mark.parametrize("model", [CHAT, RESPONSES, CLAUDE])
+@pytest.mark.parametrize(
+    ("body", "output"),
+    [
+        ("The reply is 32 characters long.", 8),
+        ("", 0),
+        ({"choices": [], "a": "12345678"}, 8),
+        ("data: {", 2),
+        ([1, 2], 2),
+    ],
+)
+def test_a_reply_that_cannot_be_read_is_counted_by_its_length(model: str, body: Any, output: int) -> None:
+    usage, prompt = usage_of_failure(Answer(body), model)
+    assert usage is not None
+    assert prompt <= usage.input <= prompt + 20
+    assert usage.output == output
+
+
+@pytest.mark.finding("FV3")
+def test_a_reply_that_cannot_be_read_counts_at_most_the_limit_of_output() -> None:
+    usage, _ = usage_of_failure(Answer("x" * 9000))
+    assert usage is not None
+    assert usage.output == 500
+
+
+@pytest.mark.finding("FV3")
+def test_a_reply_that_cannot_be_read_is_counted_as_it_reports() -> None:
+    body = {"choices": [], "usage": {"prompt_tokens": 130, "completion_tokens": 77}}
+    assert usage_of_failure(Answer(body))[0] == Usage(130, 77)
+
+
+@pytest.mark.finding("FV3")
+def test_a_reply_that_is_too_long_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("skillrun.models.transport.MAX_BODY", 1000)
+    usage, _ = usage_of_failure(Answer("x" * 1600))
+    assert usage is not None
+    assert 0 < usage.output <= 500
+    monkeypatch.undo()
+    monkeypatch.setattr("skillrun.models.providers.MAX_REPLY", 1000)
+    usage, _ = usage_of_failure(openai.completion("x" * 1600))
+    assert usage is not None
+    assert usage.output > 0
+
+
+@pytest.mark.finding("FV3")
+@pytest.mark.parametrize(
+    "answer",
+    [Answer("No.", 500), Answer("", 302), Answer("", hang_up=True), Answer({"error": "no"}), openai.error(400, "no")],
+    ids=["500", "redirect", "no response", "an error with status 200", "400"],
+)
+def test_a_response_without_a_reply_costs_nothing(answer: Answer) -> None:
+    assert usage_of_failure(answer)[0] is None
 
 
 @pytest.mark.parametrize("protocol", ["openai", "anthropic", "responses"])

@@ -370,7 +370,12 @@ class AttemptRecorder(AttemptListener):
         scripted = model.startswith("scripted:")  # fails single calls only
         if error.kind in FATAL_ERRORS | CONFIGURATION_ERRORS and not scripted:
             self.phase.run.evaluation.refusals[model] = error
-        await self._record_failure({"kind": error.kind, "message": error.message, "attempt": number})
+        used: dict[str, object] = {}
+        if error.usage is not None:
+            price = self.phase.run.services.catalogue.price(model, error.usage)
+            self.phase.run.budget.add(error.usage, price)
+            used = {"usage": error.usage.to_dict(), "price": price}
+        await self._record_failure({"kind": error.kind, "message": error.message, "attempt": number, **used})
 
     async def _record_failure(self, body: dict[str, object]) -> None:
         await self.phase.run.journal.record("tried", self.address, self.request.fingerprint(), body)
