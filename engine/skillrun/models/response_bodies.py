@@ -448,11 +448,11 @@ def parse_events(text: str) -> Iterator[Body]:
 
 def assemble_claude_stream(events: Iterable[Body]) -> Body | None:
     """Return the message that the events of Anthropic's stream add up to, or an error event; None if the stream ended
-    early. Raises NoReply if it has too many values."""
+    early, and an empty one if no message began. Raises NoReply if it has too many values."""
     message: Body = {"content": [], "usage": {}}
     blocks: dict[str, Body] = {}
     pieces: dict[tuple[str, str], list[str]] = {}  # joined at the end, because joining is linear
-    values = 0
+    values, has_begun = 0, False
     for event in events:
         if event.get("type") not in ("content_block_delta", "ping"):
             values += count_values(json.dumps(event).encode())
@@ -465,6 +465,7 @@ def assemble_claude_stream(events: Iterable[Body]) -> Body | None:
                 return event
             case "message_start" if isinstance(event.get("message"), dict):
                 message |= event["message"]
+                has_begun = True
                 message["usage"] = dict(message["usage"]) if isinstance(message.get("usage"), dict) else {}
             case "content_block_start" if isinstance(event.get("content_block"), dict):
                 blocks[index] = dict(event["content_block"])
@@ -482,7 +483,7 @@ def assemble_claude_stream(events: Iterable[Body]) -> Body | None:
                 for (index, key), texts in pieces.items():
                     blocks[index][key] = "".join(texts)
                 return {**message, "content": list(blocks.values())}
-    return None
+    return None if has_begun else {}
 
 
 def claude_events(message: Body) -> Iterator[Body]:

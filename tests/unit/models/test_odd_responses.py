@@ -348,6 +348,9 @@ def test_a_whole_reply_to_a_request_for_a_stream_is_read() -> None:
         ({"choices": None}, "contains no reply"),
         ([1, 2], "is no JSON object"),
         ({"content": [], "stop_reason": "end_turn"}, "follows another protocol; try `kind: anthropic`"),
+        ("data: 5\n\n", "contains no reply"),
+        ('data: {"type": "message_start", "message": 5}\n\n', "contains no reply"),
+        (": ping\n\n", "contains no reply"),
     ],
 )
 def test_a_response_without_a_reply_is_described_in_words(body: Any, words: str) -> None:
