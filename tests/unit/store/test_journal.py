@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skillrun.store import kill_points
-from skillrun.store.journal import Journal, JournalUnwritable, Kind
+from skillrun.store.journal import Journal, JournalDamaged, JournalUnwritable, Kind
 from skillrun.store.local.journal import SqliteJournal, read_journal
 from skillrun.store.rows import compress_piece, decompress_piece
 from skillrun.syntax.diagnostics import SkillrunError
@@ -264,6 +264,13 @@ def test_a_call_takes_less_than_8_kilobytes_however_long_the_run(tmp_path: Path)
     per_call = [(after - before) / 100 for before, after in zip([0, *sizes], sizes, strict=False)]
     assert max(per_call) < 8000
     assert per_call[-1] < 1.1 * per_call[1]
+
+
+@pytest.mark.finding("FD7")
+def test_a_record_with_a_number_too_large_for_the_database_is_damaged(tmp_path: Path) -> None:
+    SqliteJournal.create(tmp_path).close()
+    with closing(read_journal(tmp_path)) as journal, pytest.raises(JournalDamaged, match="cannot be read"):
+        journal.entry(-(10**30))
 
 
 def test_a_read_only_journal_has_all_records_and_discards_new_ones(tmp_path: Path) -> None:

@@ -240,7 +240,7 @@ class CopiedJournal(MemoryJournal):
 def _read_row(database: sqlite3.Connection, seq: int) -> JournalRow:
     try:
         row = database.execute("SELECT * FROM records WHERE seq = ?", (seq,)).fetchone()
-    except sqlite3.Error as error:
+    except (sqlite3.Error, OverflowError) as error:
         raise JournalDamaged(f"record {seq} of the journal cannot be read: {error}", RESTORE_HINT) from None
     if row is None:
         raise JournalDamaged(f"record {seq} of the journal has disappeared since it was opened", RESTORE_HINT)
