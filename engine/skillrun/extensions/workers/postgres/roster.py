@@ -39,7 +39,7 @@ _COUNTED: Final = """
            (SELECT count(*) FROM runs WHERE status = 'running' AND lease_until < now()),
            (SELECT count(*) FROM runs WHERE status = 'waiting'),
            (SELECT coalesce(extract(epoch FROM now() - min(not_before)), 0)::double precision FROM runs
-            WHERE status = 'queued' AND not_before <= now())
+            WHERE status = 'queued' AND not_before <= now() AND isfinite(not_before))
 """
 _UNSERVED: Final = """
     SELECT left(runs.queue, 200), count(*) FROM runs WHERE (runs.status = 'queued' OR (runs.status = 'running'
