@@ -37,7 +37,7 @@ REQUIRED_KEYS: Final = ("kind", "base_url", "key")
 
 @dataclass(frozen=True)
 class ProviderReport:
-    """What is known about a model of a server after the four requests. `entry` has the lines for `config/models.yaml`
+    """The result of the four requests to a model of a server. `entry` has the lines for `config/models.yaml`
     that describe the server and use the model for every tier."""
 
     provider: str

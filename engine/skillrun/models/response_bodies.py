@@ -73,7 +73,7 @@ def read_body(protocol: str, body: Any) -> ReadBody:
     if isinstance(body, list) and len(body) == 1:
         body = body[0]
     if not isinstance(body, dict):
-        raise NoReply("is no JSON object")
+        raise NoReply("is not a JSON object")
     return _READERS[protocol](body)
 
 
@@ -182,7 +182,7 @@ def _thoughts_of(content: Any) -> str:
 
 
 def parse_json(text: str) -> Any:
-    """Return the value of a JSON text; None if the text is no JSON."""
+    """Return the value of a JSON text; None if the text is not JSON."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -432,7 +432,7 @@ def _describe_other_protocol(body: Body) -> str:
 
 
 def parse_events(text: str) -> Iterator[Body]:
-    """Yield the data of the server-sent events in a text. Data that is no JSON object is left out.
+    """Yield the data of the server-sent events in a text. Data that is not a JSON object is left out.
 
     Only one event is in memory at a time, because each can have very many values.
     """

@@ -94,7 +94,7 @@ class WireExchange:
             self.usage = read_usage(self.response.body)
         except NoReply as error:
             self.usage = read_usage(body)
-            reason = str(error) if events or body is not None else f"is no JSON; it begins {quote_value(text[:60])}"
+            reason = str(error) if events or body is not None else f"is not JSON; it begins {quote_value(text[:60])}"
             raise ResponseRejected(reason) from None
         response.status_code = self.response.status
         if self.response.status >= 400:

@@ -166,7 +166,7 @@ def find_text_calls(text: str, offered: Collection[str]) -> tuple[str, list[Text
 
 
 def _iter_calls(region: str, offered: Collection[str]) -> Iterator[TextCall]:
-    """Yield the calls after a mark: JSON that names its tool, or a name with JSON or parameters behind it."""
+    """Yield the calls after a mark: JSON that names its tool, or a name with JSON or parameters after it."""
     values = list(_iter_json(region))
     if self_named := [call for _, _, value in values for call in _calls_in(value, ())]:
         yield from self_named

@@ -342,11 +342,11 @@ def test_a_whole_reply_to_a_request_for_a_stream_is_read() -> None:
 @pytest.mark.parametrize(
     ("body", "words"),
     [
-        ("", "is no JSON; it begins ``"),
-        ("<!doctype html><html>Log in</html>", "is no JSON; it begins `<!doctype html>"),
+        ("", "is not JSON; it begins ``"),
+        ("<!doctype html><html>Log in</html>", "is not JSON; it begins `<!doctype html>"),
         ({"choices": []}, "contains no reply"),
         ({"choices": None}, "contains no reply"),
-        ([1, 2], "is no JSON object"),
+        ([1, 2], "is not a JSON object"),
         ({"content": [], "stop_reason": "end_turn"}, "follows another protocol; try `kind: anthropic`"),
         ("data: 5\n\n", "contains no reply"),
         ('data: {"type": "message_start", "message": 5}\n\n', "contains no reply"),
