@@ -60,7 +60,7 @@ def test_an_unreadable_finding_does_not_pass_its_gate(folder: Path, skillrun: Ca
     for name, text in FILE.findall(skillrun("skill").out):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text, encoding="utf-8")
-    case = folder / "tests" / "announce" / "mended.md"
+    case = folder / "tests" / "announce" / "revision.md"
     case.write_text(
         case.read_text()
         .replace("severity: BLOCKING, ", "severity: HUGE, ")

@@ -43,6 +43,7 @@ EXCEPTIONS: Final = {
     "extensions/workers/working_copy.py": "the folder of `store pull`, which the user names",
     "installation.py": "what the package manager wrote about the package",
     "library/privileged_settings.py": USERS,
+    "models/capabilities.py": USERS,
     "models/model_lists.py": USERS,
     "models/weights.py": USERS,
     "registry.py": "what the package manager wrote about installed packages",

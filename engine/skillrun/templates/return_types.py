@@ -19,7 +19,7 @@ from skillrun.types.types import ANY, BOOLEAN, NUMBER, TEXT, Facts, Type, list_o
 STATUSES: Final = ("success", "error", "timeout", "truncated", "refused", "parse_error", "empty")
 FAILURES: Final = (
     *STATUSES[1:], "auth", "not_found", "rate_limit", "overloaded", "connection", "invalid_request", "too_long",
-    "other", "failed",
+    "refusal", "other", "failed",
 )  # fmt: skip
 """The kinds of failures: of replies, then of calls, then all others."""
 _STATUS: Final = TEXT._replace(values=STATUSES)
