@@ -53,7 +53,7 @@ steps:
 Judge.
 """,
     "roles/looker.md": "---\nname: looker\ndescription: Looks.\ntools: [Read]\n---\nYou look.\n",
-    "roles/clerk.md": "---\nname: clerk\ndescription: Judges.\n---\nYou judge.\n",
+    "roles/clerk.md": "---\nname: clerk\ndescription: Judges.\ntools: []\n---\nYou judge.\n",
     "config/sizes.yaml": (
         "steps:\n  w/write/text: {reply: 5000, turns: 3, found: 2000}\n  w/judge/verdict: {reply: 700}\n"
     ),

@@ -339,7 +339,7 @@ def test_without_a_key_and_the_local_model_doctor_and_a_run_suggest_a_fix(
 @pytest.mark.slow
 def test_doctor_fails_on_a_broken_library(project: Call, skillrun: Call) -> None:
     folder = project("greeting")
-    (folder / "roles" / "writer.md").write_text("---\nmodel: [fast]\n---\n")
+    (folder / "workflows" / "greeting.md").write_text("---\nphases: 5\n---\n")
     done = skillrun("doctor", "--json")
     assert done.code == 1
     assert [one["what"] for one in done.json if one["state"] == "missing"] == ["library"]

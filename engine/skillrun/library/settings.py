@@ -19,7 +19,8 @@ from skillrun.library.roots import FOLDERS, PROJECT, USER, Root
 from skillrun.syntax import source
 from skillrun.syntax.diagnostics import Problems, UsageError, suggest
 from skillrun.syntax.source import Scalar, to_plain
-from skillrun.types.records import is_number
+from skillrun.types.records import MAX_NUMBER, is_number
+from skillrun.types.schemas import quote_value
 
 CONFIG: Final = "skillrun"
 STORE: Final = "store"
@@ -32,8 +33,7 @@ KEYS: Final[Keys] = {
     "turns": Key("integer", "turns with tool calls before the reply", least=0, most=1000),
     "found": Key("integer", "tokens that the tools return per turn", least=0, most=MAX_TOKENS),
 }
-LIMIT_KEYS: Final[Keys] = {name: Key("number", f"the most {unit} of a run", least=0) for name, unit in WORDS.items()}
-_LEAST: Final = {"token_lint": 1, "limits": 1, "context": 0, "estimate": 0}
+_LEAST: Final = {"token_lint": 1, "limits": 1, "context": 0, "estimate": 0, "budgets": 0}
 """The smallest number in each section of the engine's config."""
 _AGAIN: Final = re.compile(r"@[\d.]+$")
 
@@ -55,9 +55,6 @@ def check_engine_settings(library: Library, problems: Problems) -> None:
             hint = "put a list in your config folder to replace the shipped one"
             problems.report(item.span, "withheld", message, hint)
     reader, seen = Reader(problems), set[str]()
-    for _, layer in library.layers(CONFIG):
-        if (limits := layer.get("budgets")) is not None:
-            reader.read(limits, LIMIT_KEYS)
     for _, layer in reversed(library.layers(SIZES)):
         for name, entry in source.entries_of(layer.get("steps")).items():
             optional = {key: replace(rule, required=False) for key, rule in KEYS.items()}  # a weaker layer sets them
@@ -70,8 +67,12 @@ def _check_numbers(layer: source.Mapping, library: Library, problems: Problems) 
     for section, least in _LEAST.items():
         for node in source.walk(layer.entries[section].value) if section in layer.entries else ():
             number = to_plain(node)
-            if isinstance(number, int | float) and not isinstance(number, bool) and number < least:
-                problems.report(node.span, "type", f"`{number}` is too small", f"expected at least {least}")
+            if isinstance(number, int | float) and not isinstance(number, bool):
+                if number < least:
+                    problems.report(node.span, "type", f"`{number}` is too small", f"expected at least {least}")
+                elif number > MAX_NUMBER:
+                    message = f"{quote_value(number)} is too large"
+                    problems.report(node.span, "type", message, f"expected at most {MAX_NUMBER:,}")
     share = source.entries_of(layer.get("context")).get("accumulated_share")
     if share is not None and isinstance(number := to_plain(share.value), int | float) and number > 1:
         problems.report(share.value.span, "type", f"`{number}` is too large", "expected a share from 0 to 1")

@@ -64,7 +64,7 @@ async def migrate_state(
         notices += more
     if errors:
         hint = "restore what the workflow or its config allowed when the run began, or change the value in state.md"
-        raise SkillrunError(f"{store.files.path / STATE}: {'; '.join(errors)}", hint)
+        raise SkillrunError(f"{STATE} of {store.files.path}: {'; '.join(errors)}", hint)
     return state, log, list(dict.fromkeys(notices))
 
 
