@@ -241,17 +241,28 @@ def test_coverage_without_judges_is_skipped_and_flagged(plan: Plans) -> None:
 @pytest.mark.row("P13", "Z4")
 @pytest.mark.parametrize("stop", ["other", "refusal", "length"])
 def test_a_missing_judge_prevents_green(plan: Plans, stop: str) -> None:
-    lost = score(2, "unsafe", at="validation/judged/scores/judge:risk/*", stop=stop)
+    cut = {"text": '{"score": 2, "reasons": ["uns', "stop": stop}
+    lost = {"address": "plan/validation/judged/scores/judge:risk/*", **cut}
     run = plan("standard", [lost, score(20)])
     assert level(run) == "YELLOW"
     assert "No reply from: judge:risk." in run.artifact("validation.md")
 
 
 @pytest.mark.slow
+@pytest.mark.row("P13", "Z4")
+def test_a_whole_score_counts_though_its_reply_ended_for_an_unknown_reason(plan: Plans) -> None:
+    whole = score(2, "unsafe", at="validation/judged/scores/judge:risk/*", stop="other")
+    run = plan("standard", [whole, score(20)], until="validation")
+    assert "**YELLOW**, 14 of 20." in run.artifact("validation.md")
+    assert "- unsafe" in run.artifact("validation.md")
+
+
+@pytest.mark.slow
 @pytest.mark.finding("FZ7")
 @pytest.mark.row("P13", "Z4")
 def test_one_judge_does_not_count_as_agreement(plan: Plans) -> None:
-    lost = [score(2, at=f"validation/judged/*/judge:{judge}/*", stop="other") for judge in ("risk", "completeness")]
+    cut = {"text": '{"score": 2, "reasons": ["uns', "stop": "other"}
+    lost = [{"address": f"plan/validation/judged/*/judge:{judge}/*", **cut} for judge in ("risk", "completeness")]
     run = plan("complete", [*lost, score(20)])
     assert level(run) == "YELLOW"
     assert "The judges cannot agree while scores are missing." in run.artifact("validation.md")

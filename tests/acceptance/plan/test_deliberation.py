@@ -95,7 +95,11 @@ def test_a_complete_plan_deliberates_too(plan: Plans) -> None:
 @pytest.mark.slow
 @pytest.mark.row("P2", "P16")
 def test_a_failed_second_round_keeps_the_first_and_is_degraded(plan: Plans) -> None:
-    run = plan("advanced", [*FIRST, {"address": f"{ARCHITECTURE}/second/*", "fail": "overloaded"}], config=FULL)
+    overloaded = {"address": f"{ARCHITECTURE}/second/*", "fail": "overloaded"}
+    options = [{"option": "Add a table.", "trade_offs": "It is slow."}]
+    view = {"options": options, "agreements": [], "disagreements": [], "recommendation": "Add it.", "gaps": []}
+    chair = {"address": f"{ARCHITECTURE}/synthesis/*", "data": view}
+    run = plan("advanced", [*FIRST, overloaded, chair], config=FULL)
     assert run.done.code == 0
     assert len(run.addresses(f"{ARCHITECTURE}/second/*")) == 6
     synthesis = run.prompt(f"{ARCHITECTURE}/synthesis/*")

@@ -331,7 +331,7 @@ def test_plan_md_says_what_nobody_reviewed_scored_or_could_read(plan: Plans) -> 
 @pytest.mark.row("P12", "Z4")
 @pytest.mark.parametrize("stop", ["other", "refusal", "length"])
 def test_a_missing_reviewer_prevents_a_pass(plan: Plans, stop: str) -> None:
-    failure = {"address": "plan/expert-review/*/security-analyst/*", "stop": stop, "data": {"findings": []}}
+    failure = {"address": "plan/expert-review/*/security-analyst/*", "stop": stop, "text": '{"findings": [{"id": "S'}
     other = {"address": "plan/expert-review/*/simplicity-reviewer/*", "data": {"findings": []}}
     run = plan("standard", [failure, other])
     assert run.overview["state"]["review_outcome"] == "pass-with-risk"

@@ -110,7 +110,7 @@ def test_the_mode_question_has_each_price_and_estimates_include_tool_turns(risky
         assert run.overview["estimate"]["turns"] == 0
     tools = plan("rapid", flags=["--repo", "."], until="setup")
     estimate, without = tools.overview["estimate"], plan("rapid").overview["estimate"]
-    assert 0 <= without["calls"] - estimate["calls"] <= 1  # a simulated rewrite
+    assert abs(without["calls"] - estimate["calls"]) <= 1  # a simulated rewrite
     assert estimate["turns"] >= 2
     assert estimate["tokens"] > without["tokens"] + 6000 * estimate["turns"]
     assert f"calls and {estimate['turns']} turns with tools" in tools.messages()[1]
