@@ -141,4 +141,4 @@ def test_risks_add_a_red_team_and_security_knowledge_to_the_architecture(risky: 
     skill = (package_library() / "skills/security-review/SKILL.md").read_text(encoding="utf-8")
     knowledge = skill.split("---\n")[2].strip()
     assert knowledge in risky.prompt("plan/architecture/proposals/proposal/*")
-    assert knowledge not in plan("complete").prompts("plan/architecture/proposals/first/*")[0]
+    assert knowledge not in plan("complete", until="architecture").prompts("plan/architecture/proposals/first/*")[0]
