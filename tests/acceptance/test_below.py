@@ -80,11 +80,11 @@ def test_an_absolute_path_is_kept_and_a_missing_file_is_refused(project: Path, s
 
 @pytest.mark.slow
 def test_problems_have_paths_relative_to_the_current_directory(project: Path, skillrun: Call) -> None:
-    write(project / "roles" / "reviewer.md", "---\nmodel: 3\n---\n")
+    write(project / "skills" / "review" / "reading.md", "---\nkind: 3\n---\n")
     for command in (["review", "change.py"], ["validate"], ["render", "review", "reading"]):
         done = skillrun(*command)
         assert done.code == 1
-        assert "../../roles/reviewer.md:2:8: error" in done.out + done.err
+        assert "../../skills/review/reading.md:2:7: error" in done.out + done.err
 
 
 def test_the_nearest_project_is_used_but_none_above_a_repository_or_home(

@@ -108,7 +108,7 @@ def test_errors_of_one_file_are_cut_off_and_hide_no_other_file(project: Call, sk
         project(),
         {**other, "roles/guide.md": "---\nname: guide\n---\nx\n", "config/models.yaml": lines(5_000, "k@: 1")},
     )
-    done = skillrun("validate")
+    done = skillrun("validate", "--all")
     assert done.code == 1
     found = errors(done, "config/models.yaml")
     assert len(found) == MAX_ERRORS + 1

@@ -117,11 +117,12 @@ SARIF: Final[dict[str, Any]] = {
 
 @pytest.fixture
 def broken(project: Make) -> Path:
-    """A project with an error in one file; another has a name that needs escaping and a hostile value."""
+    """A project with an error in one file; another has a name that needs escaping. There is a hostile key."""
     folder = project("greeting")
     phase = folder / "skills" / "greeting" / "send.md"
-    phase.write_text(phase.read_text().replace("outputs:", "output:"))
-    role = '---\nname: "50%, a:b"\nskills: ["x%y\\u2028::error::z\\r\\nw"]\n---\nYou write.\n'
+    hostile = '"x%y\\u2028::error::z\\r\\nw": 1\n---\n## '
+    phase.write_text(phase.read_text().replace("outputs:", "output:").replace("---\n## ", hostile))
+    role = '---\nname: "50%, a:b"\nskills: ["x%y"]\n---\nYou write.\n'
     (folder / "roles" / "50%, a:b.md").write_text(role)
     return folder
 
@@ -183,11 +184,13 @@ def test_problems_are_written_as_annotations(broken: Path, skillrun: Call) -> No
         "::error file=skills/greeting/send.md,line=6,col=1,title=unknown-key"
         "::unknown key `output`%0Ahint: did you mean `outputs`?"
     ) in commands
-    (hostile,) = (line for line in commands if "50%25" in line)
-    assert hostile.startswith(
-        "::error file=roles/50%25%2C a%3Ab.md,line=3,col=10,title=unknown-skill"
-        "::there is no skill `x%25y\\u2028::error::z\\r\\nw`%0Ahint: "
+    (escaped,) = (line for line in commands if "50%25" in line)
+    assert escaped.startswith(
+        "::error file=roles/50%25%2C a%3Ab.md,line=3,col=10,title=unknown-skill::there is no skill `x%25y`%0Ahint: "
     )
+    start = "::error file=skills/greeting/send.md,line=9,col=1,title=unknown-key"
+    hostile = f"{start}::unknown key `x%25y\\u2028::error::z\\r\\nw`%0Ahint: "
+    assert any(line.startswith(hostile) for line in commands)
 
 
 @pytest.mark.slow
@@ -230,10 +233,10 @@ def test_a_file_outside_the_project_is_named_in_the_message(
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "mine"))
     role = tmp_path / "mine" / "skillrun" / "roles" / "poet.md"
     role.parent.mkdir(parents=True)
-    role.write_text("---\nname: poet\nmodel: [fast]\n---\nYou write.\n")
+    role.write_text("---\nname: poet\nvariants: 3\n---\nYou write.\n")
     line = skillrun("validate", "--format", "github").out.splitlines()[0]
-    assert line == "::error title=type::~config/roles/poet.md:3:8: expected text"
-    assert positions(skillrun("validate", "--format", "sarif").json) == [("type", role.as_uri(), 3, 8)]
+    assert line == "::error title=type::~config/roles/poet.md:3:11: expected a mapping of names to texts"
+    assert positions(skillrun("validate", "--format", "sarif").json) == [("type", role.as_uri(), 3, 11)]
 
 
 @pytest.mark.slow

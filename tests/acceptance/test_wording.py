@@ -100,9 +100,9 @@ def test_a_subagents_description_may_have_colons(library: Library, skillrun: Cal
 @pytest.mark.slow
 @pytest.mark.finding("FL17")
 def test_a_mistake_after_such_a_description_has_its_position(library: Library, skillrun: Call) -> None:
-    library("{id: one, agent: asker}", roles__asker=ROLE.format("Use: this\nmodel: stronk: no"))
+    library("{id: one, agent: asker}", roles__asker=ROLE.format("Use: this\nvariants: {brief: short: text"))
     done = skillrun("validate")
-    assert "roles/asker.md:4:14: error[yaml]: a value with `: ` in it must be quoted" in done.out
+    assert "roles/asker.md:4:24: error[yaml]: a value with `: ` in it must be quoted" in done.out
 
 
 def test_the_model_option_applies_to_an_inline_workflow_after_resume(library: Library, skillrun: Call) -> None:

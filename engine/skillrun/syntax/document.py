@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 
-from skillrun.syntax.diagnostics import ParsingStopped, Problems, Severity
+from skillrun.syntax.diagnostics import ParsingStopped, Problems
 from skillrun.syntax.foreign import split_foreign
 from skillrun.syntax.reading import read_source
 from skillrun.syntax.source import Document, Mapping, Node, Scalar, Section, Sequence, Source, Span, Text
@@ -39,7 +39,7 @@ class Heading(NamedTuple):
 
 def parse_document(source: Source, problems: Problems) -> Document | None:
     """Parse a markdown file. Return None if its frontmatter is broken or if it contains conflict markers."""
-    if _report_conflict(source, problems, "error"):
+    if _report_conflict(source, problems):
         return None
     front, start = parse_frontmatter(source, problems)
     headings, escapes = find_headings(source.text, start)
@@ -55,11 +55,13 @@ def parse_document(source: Source, problems: Problems) -> Document | None:
 
 
 def parse_foreign(source: Source, problems: Problems) -> Document | None:
-    """Parse a subagent file or an Agent Skill, whose body has no sections. Return None if its frontmatter has no end.
+    """Parse a subagent file or an Agent Skill, whose body has no sections.
 
-    A file without frontmatter is all body.
+    Return None if its frontmatter has no end or if it contains conflict markers. A file without frontmatter is all
+    body.
     """
-    _report_conflict(source, problems, "warning")
+    if _report_conflict(source, problems):
+        return None
     front = split_foreign(source, problems)
     if front is None and _OPENING.match(source.text) and not _CLOSING.search(source.text, 3):
         report_missing_end(source, problems)
@@ -73,12 +75,12 @@ def parse_foreign(source: Source, problems: Problems) -> Document | None:
     return Document(source, mapping, body, (), body)
 
 
-def _report_conflict(source: Source, problems: Problems, severity: Severity) -> bool:
+def _report_conflict(source: Source, problems: Problems) -> bool:
     """Report a conflict marker. Return whether there is one."""
     marks = find_conflict_marks(source.text)
     if marks:
         hint = "merge both sides, and remove the lines `<<<<<<<`, `=======` and `>>>>>>>`"
-        problems.report(Span(source, marks[0]), "conflict", "this is a merge conflict marker", hint, severity)
+        problems.report(Span(source, marks[0]), "conflict", "this is a merge conflict marker", hint)
     return bool(marks)
 
 

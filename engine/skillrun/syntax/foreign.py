@@ -37,12 +37,14 @@ BEHAVIOR_KEYS: Final = frozenset((
 # fmt: on
 _OWN_KEYS: Final = frozenset(("description", "model", "tools", "skills", "variants"))
 KNOWN_KEYS: Final = METADATA_KEYS | BEHAVIOR_KEYS | _OWN_KEYS
+_READ_KEYS: Final = _OWN_KEYS | {"name"}
 _REQUIRED_KEYS: Final = ("name", "description")  # a frontmatter has one of them
 _STRUCTURED_KEYS: Final = ("variants",)  # their errors are reported
 MAX_LINES_ABOVE: Final = 5  # a rule further below is part of the text
 _PROSE_KEY: Final = "description"
 _RULE: Final = re.compile(r"^[ \t\ufeff]*---[^\S\n]*(?:\n|\Z)", re.MULTILINE)
 _KEY: Final = re.compile(r"^(?P<key>\w[\w.-]*)[ \t]*:(?=[ \t\n]|\Z)[ \t]*", re.MULTILINE)
+_NO_COLON: Final = re.compile(rf"^(?P<key>{'|'.join(sorted(_READ_KEYS))})(?=[ \t]+[^\s:]|[ \t]*$)", re.MULTILINE)
 _QUOTED: Final = re.compile(r"(['\"])(.*)\1", re.DOTALL)
 
 
@@ -87,6 +89,10 @@ def _parse_frontmatter(source: Source, start: int, end: int, problems: Problems,
         return None
     if isinstance(node, Mapping) and not len(strict) and not any(" " in name for name in node.entries):
         return node
+    for match in _NO_COLON.finditer(source.text, start, end):
+        if (name := match["key"]) not in names:
+            message, hint = f"`{name}` has no colon, so this line is not read as a key", f"write `{name}:`"
+            problems.report(Span(source, match.start()), "frontmatter", message, hint, "warning")
     return Mapping(_parse_entries(source, keys, end, problems), Span(source, keys[0].start()))
 
 
