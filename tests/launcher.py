@@ -16,6 +16,7 @@ import json
 import os
 import pkgutil
 import runpy
+import signal
 import socket
 import subprocess
 import sys
@@ -56,8 +57,18 @@ def run_python(*arguments: str, **options: Any) -> subprocess.CompletedProcess[A
 
 
 def start_python(*arguments: str, **options: Any) -> subprocess.Popen[Any]:
-    """Start Python with `-m MODULE` or `-c CODE` and arguments; `-u` may come first."""
-    return (_ForkedProcess if FORKS else subprocess.Popen)([sys.executable, *arguments], **options)
+    """Start Python with `-m MODULE` or `-c CODE` and arguments; `-u` may come first.
+
+    A hangup ends the process, even if `nohup` started the tests.
+    """
+    command = [sys.executable, *arguments]
+    if FORKS:
+        return _ForkedProcess(command, **options)
+    return subprocess.Popen(command, preexec_fn=_end_on_hangup, **options)  # noqa: PLW1509 (calls one function)
+
+
+def _end_on_hangup() -> None:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 class _ForkedProcess(subprocess.Popen[Any]):
@@ -161,6 +172,7 @@ def _run(request: dict[str, Any]) -> None:
     """Run a request as a new Python process would."""
     from skillrun.store import kill_points
 
+    _end_on_hangup()
     os.chdir(request["folder"])
     os.environ.clear()
     os.environ.update(request["environment"])

@@ -61,6 +61,7 @@ def test_a_hangup_ends_a_run_with_its_state(folder: Path) -> None:
 
 @pytest.mark.finding("FX12")
 def test_a_hangup_is_left_to_a_caller_that_ignores_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(signal, "getsignal", lambda _: signal.SIG_DFL)
     assert ending_signals() == [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
     monkeypatch.setattr(signal, "getsignal", lambda _: signal.SIG_IGN)
     assert ending_signals() == [signal.SIGINT, signal.SIGTERM]

@@ -278,9 +278,11 @@ def _ignored_edits(session: Session, state: State, run: StoredRun) -> list[str]:
     """Return lines about edited files that have no effect, because the phases that use them have finished."""
     program, summaries = session.program, run.data().summaries
     ended = [name for name in program.phases if (found := summaries.find_readable(name)) and found.is_over]
-    with closing(run.read_journal()) as journal:
-        has_read = any("tool" not in entry.body for entry in journal.entries("tool"))  # a step, and not a model
-    edited = asyncio.run(forecast_calls(session, run, from_start=True)).edited if ended and has_read else {}
+    edited: Mapping[str, Sequence[str]] = {}
+    if ended:
+        with closing(run.read_journal()) as journal:
+            has_read = any("tool" not in entry.body for entry in journal.entries("tool"))  # a step, and not a model
+        edited = asyncio.run(forecast_calls(session, run, from_start=True)).edited if has_read else {}
     unused = {file: used for file, phases in edited.items() if (used := [one for one in phases if one in ended])}
     partly_used = list[str]()
     for file, phases in unused_edits(program, state, ended).items():
