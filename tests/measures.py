@@ -100,7 +100,7 @@ def measure_all() -> list[Measure]:
     trees = [ast.parse(path.read_text(encoding="utf-8")) for path in files]
     return [
         Measure("lines of the engine", sum(lines.values()), 60_900, 51_000),
-        Measure("lines of the core", sum(lines[path] for path in core), 47_600, 38_000),
+        Measure("lines of the core", sum(lines[path] for path in core), 47_620, 38_000),
         Measure("files of the engine", len([path for path in files if lines[path] > 1]), 290, 300),
         Measure("lines of a function, mean", round(mean_function_length(trees), 1), 9.9, 11.0, at_least=True),
         Measure("concepts of the core", len(find_concepts()), 60, 60),
