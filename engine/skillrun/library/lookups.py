@@ -329,7 +329,7 @@ def check_input_names(library: Library, workflow: Workflow, inputs: Mapping[str,
 def referenced_models(library: Library, workflow: Workflow, inputs: Mapping[str, Any], override: str = "") -> list[str]:
     """Return the model names that a workflow's inputs use: directly, or through members and their roles.
 
-    An `override` takes the place of the roles' models.
+    An `override` replaces the roles' models.
     """
     names = []
     for declared, written in _iter_input_names(workflow, inputs):

@@ -78,7 +78,7 @@ def read_body(protocol: str, body: Any) -> ReadBody:
 
 
 def find_error(body: Body) -> ReadBody | None:
-    """Return the error in a body, with the status that it deserves; None if there is none."""
+    """Return the error in a body, with the HTTP status that fits it, or None."""
     error = body.get("error") or body.get("errors")
     result = body.get("base_resp")
     if not error and isinstance(result, dict) and result.get("status_code"):

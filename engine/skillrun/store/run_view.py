@@ -96,7 +96,7 @@ class ConversationTurn:
 
     @property
     def asks_again(self) -> str:
-        """The text of the prompt if it asks the model to repair the previous reply."""
+        """The text of the prompt if it is a request to repair the previous reply."""
         return _join_blocks(self.request.messages[-1]) if self.is_repair else ""
 
     @property
