@@ -151,7 +151,7 @@ def _adaptations(profile: ServerProfile) -> dict[str, Any]:
     learned: dict[str, Any] = dict(profile.learned)
     if "omit" in learned:
         learned["omit"] = learned["omit"].split()
-    limits = {"window": profile.window, "max_output": profile.learned_output or profile.max_output}
+    limits = {"window": profile.window, "max_output": profile.learned_output}
     return {**learned, **{key: limit for key, limit in limits.items() if limit}}
 
 

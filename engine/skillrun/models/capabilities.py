@@ -5,7 +5,7 @@ For users of the table:
 - `CAPABILITIES` maps each capability to its `Capability`. A capability is also a key of an entry of `providers` in
   `config/models.yaml`. Its `values` are ordered: the first is tried first, and a refusal leads to the next.
 - `ServerProfile.read(provider, model, cache)` returns the profile of one model of one server, from `providers`
-  (`configured`), from earlier refusals (`learned`) and from the server's own list (`window`, `max_output`).
+  (`configured`) and from earlier refusals (`learned`, `window`, `learned_output`).
   `profile.value(name)` is the value in force, and `profile.source(name)` says who sets it.
 - `profile.adapt(body, note)` returns the JSON body of a request that follows it, and `profile.learn(...)` takes a
   refusal.
@@ -325,23 +325,20 @@ def find_lower_limit(sent: int, message: str) -> tuple[int, int]:
 # -- profiles ---------------------------------------------------------------------------------------------------------
 
 
-_NUMBERS: Final = ("window", "max_output", "learned_output")
+_NUMBERS: Final = ("window", "learned_output")
 
 
 @dataclass
 class ServerProfile:
-    """The profile of one model of one server. `window` and `max_output` are 0 until the server tells them."""
+    """The profile of one model of one server. `window` is 0 until a refusal names it."""
 
     path: Path | None
     protocol: str
     configured: Mapping[str, str]
     learned: dict[str, str] = field(default_factory=dict)
     window: int = 0
-    max_output: int = 0
     learned_output: int = 0
     """The output limit that the server has named in a refusal; 0 if none."""
-    is_listed: bool = False
-    """Whether the server has been asked for its limits."""
     address: str = ""
     model: str = ""
 
@@ -365,8 +362,7 @@ class ServerProfile:
                 or (name == "omit" and set(value.split()) <= set(OMITTABLE))
             }
             numbers = [int(data.get(name, 0)) for name in _NUMBERS]
-            profile.learned, (profile.window, profile.max_output, profile.learned_output) = learned, numbers
-            profile.is_listed = data.get("is_listed") is True
+            profile.learned, (profile.window, profile.learned_output) = learned, numbers
         return profile
 
     def value(self, name: str) -> str:
@@ -426,7 +422,7 @@ class ServerProfile:
         """Write the cache file. If it cannot be written, the profile holds for this process only."""
         if self.path is None:
             return
-        names = ("address", "model", "learned", *_NUMBERS, "is_listed")
+        names = ("address", "model", "learned", *_NUMBERS)
         with suppress(OSError):
             self.path.parent.mkdir(parents=True, exist_ok=True)
             partial = self.path.with_suffix(f".{os.getpid()}.partial")
@@ -435,7 +431,7 @@ class ServerProfile:
 
     def forget(self) -> None:
         """Delete the cache file and what was learned."""
-        self.learned, self.is_listed = {}, False
-        self.window = self.max_output = self.learned_output = 0
+        self.learned = {}
+        self.window = self.learned_output = 0
         if self.path is not None:
             self.path.unlink(missing_ok=True)
